@@ -14,10 +14,10 @@ namespace yamata::cuda {
 
 // The name of an abstract Unix socket is released when the process ends, however it ends. If the kernel has no such sockets, or gives none,
 // the device is not protected.
-DeviceClaim::DeviceClaim(const std::string& device) {
+DeviceClaim::DeviceClaim(const std::string& device, const std::string& scope) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  const std::string name = "yamata device " + device;
+  const std::string name = "yamata device " + device + scope;
   std::copy_n(name.begin(), std::min(name.size(), sizeof(address.sun_path) - 1), address.sun_path + 1);
   socket_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (socket_ < 0) return;

@@ -7,8 +7,8 @@ namespace yamata::cuda {
 /// Reserves a device of this machine during its lifetime, at most until the process ends.
 class DeviceClaim {
  public:
-  /// Throws UsageError if another process has it.
-  explicit DeviceClaim(const std::string& device);
+  /// Throws UsageError if another process has it. `scope`: processes that give different ones do not share devices.
+  explicit DeviceClaim(const std::string& device, const std::string& scope = {});
   ~DeviceClaim();
   DeviceClaim(const DeviceClaim&) = delete;
   DeviceClaim& operator=(const DeviceClaim&) = delete;

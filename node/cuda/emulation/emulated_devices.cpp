@@ -1,6 +1,7 @@
 // Emulated devices as compute units, for the program that tests run. The words of YAMATA_EMULATED_DEVICE are their settings: "discrete",
 // "bytes=N", "fails_at=N", "stream_fails_at=N", "none".
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 
 #include "node/cuda/cuda_unit.hpp"
@@ -42,6 +43,12 @@ std::string numbered(const std::string& name, int local_rank) {
   throw UsageError(name + ": there is no such device; this machine has emulated:0 to emulated:7; use cpu");
 }
 
+/// Every build has emulated devices of its own, so tests of two can run at the same time.
+std::unique_ptr<cuda::DeviceClaim> claim(const std::string& device) {
+  const std::size_t build = std::filesystem::hash_value(std::filesystem::read_symlink("/proc/self/exe"));
+  return std::make_unique<cuda::DeviceClaim>(device, " " + std::to_string(build));
+}
+
 }  // namespace
 
 DeviceUnits device_units() {
@@ -63,7 +70,7 @@ std::unique_ptr<ComputeUnit> make_device_unit(const std::string& name, int local
   const std::string device = numbered(name, local_rank);
   cuda::EmulatedDeviceOptions options = setting().options;
   options.id = device;
-  return std::make_unique<cuda::CudaUnit>(std::make_unique<cuda::EmulatedDevice>(options), std::make_unique<cuda::DeviceClaim>(device),
+  return std::make_unique<cuda::CudaUnit>(std::make_unique<cuda::EmulatedDevice>(options), claim(device),
                                           cuda::LaunchOptions::from_environment());
 }
 
