@@ -167,21 +167,40 @@ TEST(Cluster, LostDrafter_isMissedInOneLineAndTheTextGoesOn) {
   EXPECT_NE(process.err().find("was killed by signal 9"), std::string::npos) << process.err();
 }
 
-TEST(Cluster, AcceptanceThatLosesItsDrafter_failsInsteadOfMeasuringLess) {
-  Process process(yamata({"acceptance", "-m", kModel, "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "-f",
-                          YAMATA_SOURCE_DIR "/launch/experiments/tales.jsonl", "-n", "400", "--timeout", std::to_string(2 * patience())},
-                         3));
-  for (pid_t drafter = 0; drafter == 0;) {
+Arguments long_acceptance() {
+  return yamata({"acceptance", "-m", kModel, "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "-f",
+                 YAMATA_SOURCE_DIR "/launch/experiments/tales.jsonl", "-n", "400", "--timeout", std::to_string(2 * patience())},
+                3);
+}
+
+/// Waits until rank 2 has started and drafts; then the head and that rank. Zeros if the job ends before.
+std::pair<pid_t, pid_t> await_drafting(Process& process) {
+  while (!process.ended()) {
     try {
-      const pid_t pid = process_of_rank(process.pid(), 2);
-      if (cpu_ticks(pid) > 50 * patience()) drafter = pid;  // it drafts: loading takes less
-      const pid_t head = process_of_rank(process.pid(), 0);
-      if (drafter) kill(drafter, SIGKILL);
-      if (drafter) kill(head, SIGTERM);  // as mpirun does soon, but here before the head knows
+      const pid_t drafter = process_of_rank(process.pid(), 2);
+      if (cpu_ticks(drafter) > 50 * patience()) return {process_of_rank(process.pid(), 0), drafter};  // loading takes less
     } catch (const std::runtime_error&) {
-      ASSERT_FALSE(process.ended()) << process.err();
     }
   }
+  return {};
+}
+
+TEST(Cluster, InterruptedAcceptance_showsTheRatesSoFar) {
+  Process process(long_acceptance());
+  const auto [head, drafter] = await_drafting(process);
+  ASSERT_NE(head, 0) << process.err();
+  kill(head, SIGTERM);
+  EXPECT_EQ(process.wait(), 130) << process.err();
+  EXPECT_NE(process.err().find("yamata: interrupted after "), std::string::npos) << process.err();
+  EXPECT_NE(process.out().find("draft model"), std::string::npos) << process.out();
+}
+
+TEST(Cluster, AcceptanceThatLosesItsDrafter_failsInsteadOfMeasuringLess) {
+  Process process(long_acceptance());
+  const auto [head, drafter] = await_drafting(process);
+  ASSERT_NE(drafter, 0) << process.err();
+  kill(drafter, SIGKILL);
+  kill(head, SIGTERM);  // as mpirun does soon, but here before the head knows
   EXPECT_EQ(process.wait(), 3) << process.err();
   const auto complaints = Outcome{3, "", process.err()}.complaints();
   ASSERT_EQ(complaints.size(), 1u) << process.err();
