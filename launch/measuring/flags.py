@@ -11,6 +11,9 @@ class Parser(argparse.ArgumentParser):
         super().__init__(**{'prog': f'launch/{os.path.basename(sys.argv[0])}', **rest}, description=description,
                          formatter_class=argparse.RawDescriptionHelpFormatter)
 
+    def _print_message(self, message, file=None):
+        (file or sys.stderr or sys.stdout).write(message)  # argparse's own hides that it cannot be written
+
     def error(self, message):
         script = self.prog.split()[0].removeprefix('launch/')
         self.exit(1, f'{script}: {message}; see {self.prog} --help\n')

@@ -1,4 +1,5 @@
-"""Ctrl-C in a script, or a terminal that is closed: one line and exit code 130."""
+"""How a script ends. Ctrl-C, or a terminal that is closed: one line and exit code 130. A file that cannot be read or written, or too little
+memory: one line and exit code 2."""
 import contextlib
 import os
 import signal
@@ -18,13 +19,37 @@ def hang_up(*_):
     raise KeyboardInterrupt
 
 
+def refuse(cause):
+    """Ends the process with a line. Standard output is dropped: Python would try to write the rest of it, and fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    with contextlib.suppress(OSError):
+        print(f'{os.path.basename(sys.argv[0])}: {cause}', file=sys.stderr)
+    sys.exit(2)
+
+
+def end_with(main):
+    """Ends the process with the exit code of main(), after its output is written."""
+    try:
+        try:
+            code = main()
+        except SystemExit as end:
+            code = end.code
+        if sys.stdout:
+            sys.stdout.flush()
+    except OSError as error:
+        refuse(f'{error.filename or "standard output"}: {error.strerror}; check the path, its permissions and the free space')
+    except MemoryError:
+        refuse('there is not enough memory; free some, or raise ulimit -v')
+    sys.exit(code)
+
+
 def run(main):
     """Ends the process with the exit code of main(), which is interrupted by an exception, so that it can clean up."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as under nohup
         signal.signal(signal.SIGHUP, hang_up)
     try:
-        sys.exit(main())
+        end_with(main)
     except KeyboardInterrupt:
         say()
         sys.exit(130)

@@ -142,6 +142,24 @@ class Scripts(unittest.TestCase):
                     self.assertEqual((done.returncode, done.stderr),
                                      (130, '' if script.name in SILENT else f'{script.name}: interrupted\n'))
 
+    def test_output_that_cannot_be_written_is_a_line_and_exit_code_2(self):
+        for script, unbuffered in itertools.product(scripts(), ('', '1')):
+            if 'python' in script.read_text().splitlines()[0]:
+                with self.subTest(script.name, unbuffered=unbuffered), open('/dev/full', 'w') as full:
+                    done = subprocess.run([script, '--help'], stdout=full, stderr=subprocess.PIPE, text=True,
+                                          env=os.environ | {'PYTHONUNBUFFERED': unbuffered})
+                    self.assertEqual(done.returncode, 2, done.stderr)
+                    self.assertRegex(done.stderr, rf'^{script.name}: standard output: No space left on device; [^\n]*\n$')
+
+    def test_folder_or_program_that_does_not_exist_is_named_in_a_line(self):
+        for words in (['check-house', '/nowhere'], ['nvcc-kernels', '--nvcc', '/nowhere']):
+            done = run(LAUNCH / words[0], *words[1:])
+            self.assertEqual((done.returncode, done.stdout), (2, ''), done.stderr)
+            self.assertRegex(done.stderr, rf'^{words[0]}: /nowhere: No such file or directory; [^\n]*\n$')
+        with tempfile.TemporaryDirectory() as folder:
+            done = run(LAUNCH / 'check-house', folder)
+            self.assertEqual((done.returncode, done.stderr), (1, f'check-house: {folder} is no git repository; name one\n'))
+
     def test_ctrl_c_while_modules_are_imported_ends_without_a_traceback(self):
         for script in scripts():
             if not re.search('^ *from (emulation|measuring)', script.read_text(), re.M):
