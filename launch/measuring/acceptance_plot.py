@@ -1,37 +1,30 @@
 """Draws a file of `yamata acceptance --json`: acceptance rates of guesses by source, tokens ahead and choice."""
-import json
-import pathlib
+import re
 
+from .files import read_json
+from .json_shape import INDEX, NOT_NEGATIVE, TEXT, fault, require
 from .problem import Problem
-
 
 REMEDY = 'name a file of yamata acceptance --json, or a results folder'
 
 
-def has_rates(source):
-    """Whether a source of the file has all that is drawn."""
-    try:
-        source['name'], source['tokens_per_run'].items(), [level['true_rate'] + level['calibrated_rate'] for level in source['levels']]
-        return all(level['guessed'] >= 0 for level in source['levels']) and bool([[float(share) for share in level]
-                                                                                  for level in source['accuracies']])
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return False
+def are_sizes(value):
+    """Whether a value is {number of rows: tokens}."""
+    return isinstance(value, dict) and bool(value) and all(re.fullmatch('[1-9][0-9]{0,8}', rows) and NOT_NEGATIVE[0](tokens)
+                                                           for rows, tokens in value.items())
+
+
+SOURCE = {'name': TEXT, 'levels': [{'guessed': INDEX, 'true_rate': NOT_NEGATIVE, 'calibrated_rate': NOT_NEGATIVE}],
+          'accuracies': [((lambda value: isinstance(value, list) and all(NOT_NEGATIVE[0](share) for share in value)), 'a list of shares')],
+          'tokens_per_run': (are_sizes, 'the tokens of a run by its rows')}
 
 
 def read(path):
-    """The sources in the file. Raises Problem if the file is not of that kind."""
-    try:
-        content = json.loads(pathlib.Path(path).read_text())
-    except OSError as error:
-        raise Problem(f'{path} cannot be read ({error.strerror}); {REMEDY}', 2) from None
-    except ValueError:
-        raise Problem(f'{path} is not JSON; {REMEDY}', 2) from None
+    """The sources in the file. Raises Problem (2) if the file is not of that kind."""
+    content = read_json(path, REMEDY)
     sources = content.get('sources') if isinstance(content, dict) else None
-    if not isinstance(sources, list):
-        raise Problem(f'{path} has no list of sources of guesses; {REMEDY}', 2)
-    for number, source in enumerate(sources, 1):
-        if not has_rates(source):
-            raise Problem(f'{path}: source {number} of guesses has no complete rates; {REMEDY}', 2)
+    if sources != []:
+        require(path, 'a file of yamata acceptance', fault(content, {'sources': [SOURCE]}), REMEDY)
     if not any(level['guessed'] for source in sources for level in source['levels']):
         raise Problem(f'{path} has no guesses, so there is nothing to draw; measure with a source that guesses', 2)
     return sources

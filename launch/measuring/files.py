@@ -1,4 +1,6 @@
 """Files of results, which are either complete or the older ones; and which existing files a script may replace."""
+import contextlib
+import json
 import os
 import pathlib
 import re
@@ -17,6 +19,24 @@ def part_of(path):
     return f'{path}.yamata-part'
 
 
+@contextlib.contextmanager
+def reading(path, remedy, code=2):
+    """Raises Problem, naming the file, if it cannot be read or is too large for the memory."""
+    try:
+        yield
+    except (OSError, MemoryError) as error:
+        raise Problem(f'{path} cannot be read ({getattr(error, "strerror", "not enough memory")}); {remedy}', code) from None
+
+
+def read_json(path, remedy):
+    """Raises Problem (2) if the file cannot be read, or is not JSON."""
+    with reading(path, remedy):
+        try:
+            return json.loads(pathlib.Path(path).read_bytes())
+        except (ValueError, RecursionError):
+            raise Problem(f'{path} is not JSON; {remedy}', 2) from None
+
+
 def begin_of(path):
     with open(path, 'rb') as file:
         return file.read(BEGIN_BYTES)
@@ -25,10 +45,8 @@ def begin_of(path):
 def refuse_foreign(path, own, what, remedy):
     """Raises Problem if there is a file at the path whose beginning does not match the regular expression `own`: the script would replace
     what it has not written. `what`: the files that it may replace. Empty files, devices and pipes are never refused."""
-    try:
+    with reading(path, remedy, 1):
         begin = begin_of(path) if os.path.isfile(path) else b''
-    except OSError as error:
-        raise Problem(f'{path} cannot be read ({error.strerror}); {remedy}') from None
     if begin and not re.search(own, begin):
         raise Problem(f'{path} exists and is not {what}, so it is not replaced; {remedy}')
 

@@ -1,21 +1,23 @@
 """The roofline of machines, and the position of runs of each width below it."""
-import json
 import math
 
+from .files import read_json
+from .json_shape import INDEX, NOT_NEGATIVE, POSITIVE, TEXT, fault, require
 from .problem import Problem
+
+REMEDY = 'name a file that yamata profile -m MODEL --json wrote'
+SHAPE = {'machine': {'cpu': TEXT, 'isa': TEXT}, 'model': {'type': TEXT, 'threads': INDEX},
+         'threads': [{'read_bytes_per_s': POSITIVE, 'int8_ops_per_s': POSITIVE, 'float_ops_per_s': POSITIVE}],
+         'widths': [{'width': INDEX, 'bytes': POSITIVE, 'ops': POSITIVE, 'int8_ops': NOT_NEGATIVE, 'float_ops': NOT_NEGATIVE,
+                     'time_s': POSITIVE}]}
 
 
 def read_profile(path):
     """Reads a profile of 'yamata profile -m MODEL --json'."""
-    try:
-        with open(path, encoding='utf-8') as file:
-            profile = json.load(file)
-    except OSError as error:
-        raise Problem(f'{path} cannot be read ({error.strerror}); name a file that yamata profile --json wrote', 2) from None
-    except ValueError:
-        raise Problem(f'{path} is not JSON; name a file that yamata profile --json wrote', 2) from None
+    profile = read_json(path, REMEDY)
     if not isinstance(profile, dict) or not profile.get('widths'):
         raise Problem(f'{path} has no widths; make it with yamata profile -m MODEL --json {path}', 2)
+    require(path, 'a profile of a model', fault(profile, SHAPE), REMEDY)
     return profile
 
 

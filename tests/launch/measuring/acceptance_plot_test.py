@@ -33,14 +33,21 @@ class AcceptancePlot(unittest.TestCase):
         return subprocess.run([sys.executable, PLOT, pathlib.Path(self.folder.name, name)], capture_output=True, text=True, timeout=200)
 
     def test_file_that_is_none_is_named(self):
-        remedy = 'name a file of yamata acceptance --json, or a results folder'
+        remedy, none = 'name a file of yamata acceptance --json, or a results folder', ' is not a file of yamata acceptance: '
         for text, said in (('', f' is not JSON; {remedy}'), ('# notes', f' is not JSON; {remedy}'),
-                           ('[]', f' has no list of sources of guesses; {remedy}'),
-                           ('{"a": 1}', f' has no list of sources of guesses; {remedy}'),
+                           ('[]', f'{none}it is not an object; {remedy}'),
+                           ('{"a": 1}', f'{none}sources is missing; {remedy}'),
                            ('{"sources": []}', ' has no guesses, so there is nothing to draw; measure with a source that guesses'),
-                           ('{"sources": [{}]}', f': source 1 of guesses has no complete rates; {remedy}'),
-                           (json.dumps({'sources': [source('y', .5), source('x', .5) | {'accuracies': [['a']]}]}),
-                            f': source 2 of guesses has no complete rates; {remedy}')):
+                           ('{"sources": [{}]}', f'{none}sources[0].name is missing; {remedy}'),
+                           *((json.dumps({'sources': [source('y', .5), source('x', .5) | {key: value}]}),
+                              f'{none}sources[1].{fault}; {remedy}')
+                             for key, value, fault in (('accuracies', [['a']], 'accuracies[0] is ["a"], not a list of shares'),
+                                                       ('accuracies', [], 'accuracies is not a list, or empty'),
+                                                       ('levels', [{}], 'levels[0].guessed is missing'),
+                                                       ('tokens_per_run', {'8': []},
+                                                        'tokens_per_run is {"8": []}, not the tokens of a run by its rows'),
+                                                       ('tokens_per_run', {'x': 1},
+                                                        'tokens_per_run is {"x": 1}, not the tokens of a run by its rows')))):
             done = self.plot(text)
             self.assertEqual((done.returncode, done.stderr), (2, f'plot: {self.folder.name}/rates.json{said}\n'))
 

@@ -45,6 +45,27 @@ class DrawTrace(unittest.TestCase):
         for content in ('hello', '[]', '{"text": 1}', '{"traceEvents": [1]}', '{"traceEvents": []}', no_process):
             self.refused(2, ['other.json', '--trace'], self.write('other.json', content), self.out)
 
+    def test_event_that_cannot_be_drawn_is_named(self):
+        cancelled = {'ph': 'i', 'pid': 0, 'tid': 0, 'cat': 'cancel', 'name': 'cancel 1', 'ts': 2000, 'args': {'run': 1, 'tokens': 3}}
+        for event, change, fault in ((1, {'args': {'tokens': 3}}, 'traceEvents[1].args.run is missing'),
+                                     (2, {'args': {'run': [1], 'tokens': 3}},
+                                      'traceEvents[2].args.run is [1], not a whole number from 0 up'),
+                                     (1, {'args': [1]}, 'traceEvents[1].args is not an object'),
+                                     (1, {'ts': '1000'}, 'traceEvents[1].ts is "1000", not a number from 0 up'),
+                                     (2, {'ts': float('nan')}, 'traceEvents[2].ts is NaN, not a number from 0 up'),
+                                     (1, {'dur': None}, 'traceEvents[1].dur is null, not a number from 0 up'),
+                                     (1, {'name': {}}, 'traceEvents[1].name is {}, not a text'),
+                                     (1, {'cat': []}, 'traceEvents[1].cat is [], not a text'),
+                                     (1, {'pid': {}}, 'traceEvents[1].pid is {}, not a whole number from 0 up'),
+                                     (1, {'ph': 5}, 'traceEvents[1].ph is 5, not a text'),
+                                     (1, {'pid': 4}, 'traceEvents[1].pid is 4, which has no name'),
+                                     (0, {'args': {'name': 5}}, 'traceEvents[0].args.name is 5, not a text')):
+            with self.subTest(fault):
+                events = [*EVENTS, cancelled]
+                events[event] = events[event] | change
+                self.refused(2, [f'other.json is not a trace of yamata: {fault}; name a file that yamata run --trace wrote\n'],
+                             self.write('other.json', json.dumps({'traceEvents': events})), self.out)
+
     def test_times_outside_the_trace_are_refused(self):
         for begin in (5, 99, -1):
             self.refused(1, ['--from', '5.0 ms'], self.trace, self.out, '--from', begin)

@@ -58,6 +58,28 @@ class Roofline(unittest.TestCase):
             self.assertEqual(refused.stderr.count('\n'), 1, refused.stderr)
         self.assertFalse(out.exists())
 
+    def test_part_of_a_profile_that_is_missing_or_of_another_type_is_named(self):
+        for path, value, fault in ((('machine',), None, 'machine is missing'), (('threads',), None, 'threads is missing'),
+                                   (('model',), None, 'model is missing'), (('machine',), 'x86', 'machine is not an object'),
+                                   (('threads',), 5, 'threads is not a list, or empty'),
+                                   (('threads',), [], 'threads is not a list, or empty'),
+                                   (('model',), 3, 'model is not an object'), (('widths', 1), 7, 'widths[1] is not an object'),
+                                   (('widths', 1, 'time_s'), 0, 'widths[1].time_s is 0, not a number above 0'),
+                                   (('widths', 0, 'bytes'), -1, 'widths[0].bytes is -1, not a number above 0'),
+                                   (('threads', 1, 'read_bytes_per_s'), '5', 'threads[1].read_bytes_per_s is "5", not a number above 0')):
+            with self.subTest(fault):
+                profile = json.loads(json.dumps(PROFILE))
+                part = profile
+                for key in path[:-1]:
+                    part = part[key]
+                part[path[-1]] = value
+                if value is None:
+                    del part[path[-1]]
+                refused = self.plot(self.write('p.json', json.dumps(profile)), '-o', self.folder / 'r.png')
+                self.assertEqual((refused.returncode, refused.stderr),
+                                 (2, f'plot-roofline: {self.folder}/p.json is not a profile of a model: {fault}; '
+                                     'name a file that yamata profile -m MODEL --json wrote\n'))
+
     def test_profile_is_not_overwritten(self):
         profile = self.write('p.json', json.dumps(PROFILE))
         (self.folder / 'link.svg').symlink_to(profile)
