@@ -2,8 +2,11 @@
 at the cost of large heads. Matrices are padded with zeros and norms are scaled, as for the model."""
 import json
 import math
+import pathlib
 import re
 import struct
+
+from measuring.files import reading
 
 from .model import INPUT, InflateError, head_places, replaced
 from .shapes import refusal
@@ -15,8 +18,8 @@ class Heads:
     """A safetensors file of Medusa heads, or of a draft head of EAGLE's first layout or Dovetail's (DGF)."""
 
     def __init__(self, path, target):
-        with open(path, 'rb') as file:
-            data = file.read()
+        with reading(path, INPUT):
+            data = pathlib.Path(path).read_bytes()
         try:
             size = struct.unpack_from('<Q', data)[0]
             self.tensors = json.loads(data[8:8 + size])

@@ -4,10 +4,11 @@ weights are copied unchanged, in their own quantized blocks."""
 import contextlib
 import math
 import os
+import pathlib
 import random
 import struct
 
-from measuring.files import part_of
+from measuring.files import part_of, reading
 
 from .shapes import refusal
 
@@ -46,8 +47,8 @@ class Reader:
     """A GGUF file's metadata as (key, type, raw bytes, value) and its tensors as (name, shape, type, offset)."""
 
     def __init__(self, path):
-        with open(path, 'rb') as file:
-            self.data = file.read()
+        with reading(path, INPUT):
+            self.data = pathlib.Path(path).read_bytes()
         self.at = 0
         if self.take('4s') != b'GGUF' or self.take('I') not in (2, 3):
             raise InflateError(f'{path} is no GGUF file of version 2 or 3; {INPUT}')

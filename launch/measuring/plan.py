@@ -13,6 +13,7 @@ import tomllib
 from emulation import flags as emulated
 
 from . import prompts
+from .files import reading
 from .flags import Parser
 from .problem import Problem, whole
 from .summary import SETUP
@@ -68,9 +69,8 @@ def digest(value):
 def read(path):
     """The parsed TOML file at `path`."""
     try:
-        return tomllib.loads(pathlib.Path(path).read_text())
-    except OSError as error:
-        raise Problem(f'{path} cannot be read ({error.strerror}); name a TOML file, such as launch/experiments/demo.toml') from None
+        with reading(path, 'name a TOML file, such as launch/experiments/demo.toml', 1):
+            return tomllib.loads(pathlib.Path(path).read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Problem(f'{path} is not TOML: {error}') from None
 

@@ -4,6 +4,7 @@ import itertools
 import json
 import pathlib
 
+from .files import reading
 from .problem import Problem, whole
 
 
@@ -56,12 +57,11 @@ def prompts_of(name, table):
 
 
 def contents(name, table):
+    started = 'paths are relative to the folder where launch/experiment is started'
+    remedy = f'get it from {table["source"]}' if 'source' in table else started
     try:
-        return pathlib.Path(table['file']).read_bytes().decode()
-    except OSError as error:
-        started = 'paths are relative to the folder where launch/experiment is started'
-        remedy = f'get it from {table["source"]}' if 'source' in table else started
-        raise Problem(f'prompts.{name}: {table["file"]} cannot be read ({error.strerror}); {remedy}') from None
+        with reading(f'prompts.{name}: {table["file"]}', remedy, 1):
+            return pathlib.Path(table['file']).read_bytes().decode()
     except UnicodeDecodeError:
         raise Problem(f'prompts.{name}: {table["file"]} is no UTF-8 text; convert it') from None
 

@@ -7,10 +7,11 @@ import os
 import pathlib
 
 from . import plan
-from .files import write_whole
+from .files import reading, write_whole
 from .problem import Problem
 
 NEEDED = {'run', 'model', 'cluster', 'strategy', 'prompt', 'error', 'fingerprint'}  # columns of every results.csv
+FIGURES = ('decode_tokens_per_s', 'nodes', 'rss_bytes_per_rank', 'mapped_bytes_per_rank')  # numbers, one or with ; between them
 
 
 def line_of(values):
@@ -23,18 +24,35 @@ def line_of(values):
 def read_rows(folder):
     """(header, rows) of a results folder. Raises Problem (2) if they cannot be read, or launch/experiment did not write them."""
     path = pathlib.Path(folder) / 'results.csv'
-    try:
-        text = path.read_text()
-    except OSError as error:
-        raise Problem(f'{path} cannot be read ({error.strerror}); name the folder that launch/experiment wrote', 2) from None
-    except UnicodeDecodeError:
-        text = 'binary'
+    with reading(path, 'name the folder that launch/experiment wrote'):
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            text = 'binary'
     whole = text[:text.rfind('\n') + 1]  # a row that was being written during a crash has no end
     reader = csv.DictReader(io.StringIO(whole))
     header = list(reader.fieldnames or [])
     if text.strip() and not NEEDED <= set(header):
         raise Problem(f'{path} is not a table of launch/experiment; name a folder that it wrote', 2)
-    return header, list(reader)
+    rows = []
+    for row in reader:
+        if wrong := damage(row):
+            raise Problem(f'{path}: line {reader.line_num} is damaged: {wrong}; correct the line, or remove it to repeat the run', 2)
+        rows.append(row)
+    return header, rows
+
+
+def damage(row):
+    """What is wrong with a row of csv.DictReader; empty: nothing."""
+    if None in row or None in row.values():
+        return f'it has {"more" if None in row else "fewer"} columns than the first line'
+    for key in FIGURES:
+        if row.get(key) or key == 'decode_tokens_per_s' and not row['error']:
+            try:
+                [float(word) for word in row.get(key, '').split(';')]
+            except ValueError:
+                return f"{key} is '{row.get(key, '')}'"
+    return ''
 
 
 class Results:

@@ -1,6 +1,7 @@
 """Reads config.json of a head."""
 import json
 
+from measuring.files import reading
 from measuring.problem import Problem
 
 
@@ -8,9 +9,8 @@ def read(folder):
     """Its entries. Raises Problem (2) if it is missing or damaged."""
     path = folder / 'config.json'
     try:
-        config = json.loads(path.read_text())
-    except OSError as error:
-        raise Problem(f'{path} cannot be read ({error.strerror}); give the folder of a head', 2) from None
+        with reading(path, 'give the folder of a head'):
+            config = json.loads(path.read_text())
     except ValueError:
         raise Problem(f'{path} is damaged: it is no JSON; copy or write it again', 2) from None
     if not isinstance(config, dict):

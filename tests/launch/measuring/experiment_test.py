@@ -60,6 +60,40 @@ class Running(Folder):
         self.assertEqual((self.path / 'out' / 'runs' / name).read_text(), 'A king, "old"\nand wise')
 
 
+class DamagedRow(Folder):
+    def test_it_is_named_with_its_line_and_nothing_is_written(self):
+        self.assertEqual(self.run_to_end(strategies('a')), 0, self.said)
+        table = self.path / 'out' / 'results.csv'
+        whole = table.read_text()
+        for text, fault in ((whole + 'garbage\n', 'line 5 is damaged: it has fewer columns than the first line'),
+                            (whole + whole.splitlines()[1] + ',more\n', 'line 5 is damaged: it has more columns than the first line'),
+                            (whole.replace(',101,', ',fast,', 1), "line 2 is damaged: decode_tokens_per_s is 'fast'")):
+            table.write_text(text)
+            for words in (['plot', 'out'], ['experiment', '--summary', 'out'], ['experiment', 'e.toml', '--out', 'out']):
+                done = subprocess.run([ROOT / 'launch' / words[0], *words[1:]], cwd=self.path, capture_output=True, text=True)
+                self.assertEqual((done.returncode, done.stdout), (2, ''), done.stderr)
+                self.assertRegex(done.stderr, rf'^{words[0]}: \S*out/results.csv: {fault}; correct the line, or remove it [^\n]*\n$')
+                self.assertEqual(table.read_text(), text)
+
+
+class LargeFile(Folder):
+    def test_it_is_named_if_the_memory_is_short(self):
+        (self.path / 'out').mkdir()
+        files = [self.path / name for name in ('large.json', 'large.gguf', 'large.safetensors', 'out/results.csv')]
+        for path in files:
+            path.touch()
+            os.truncate(path, 3 << 30)
+        shape = ['--shape', '0.1b']
+        for words in (['plot', 'large.json'], ['plot', 'out'], ['draw-trace', 'large.json', 'z.svg'],
+                      ['plot-roofline', 'large.json', '-o', 'z.svg'], ['experiment', 'large.json'], ['experiment', '--summary', 'out'],
+                      ['inflate', 'large.gguf', 'z', *shape], ['inflate', 'large.safetensors', 'z', *shape]):
+            with self.subTest(words):
+                done = subprocess.run(['sh', '-c', 'ulimit -v 2000000; exec "$0" "$@"', ROOT / 'launch' / words[0], *words[1:]],
+                                      cwd=self.path, capture_output=True, text=True)
+                self.assertEqual(done.returncode, 1 if words == ['experiment', 'large.json'] else 2, done.stderr)
+                self.assertRegex(done.stderr, rf'^{words[0]}: \S+ cannot be read \(not enough memory\); name [^\n]*\n$')
+
+
 class FullDisk(Folder):
     """Files that cannot be written are named in one line, whatever was going on."""
 
