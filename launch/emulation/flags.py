@@ -1,5 +1,6 @@
 """The flags of launch/emulate."""
 import argparse
+import math
 import re
 
 from measuring.flags import Parser
@@ -11,9 +12,10 @@ UNITS = {'rate': {'kbit': 1e-3, 'mbit': 1, 'gbit': 1e3}, 'delay': {'us': 1e-3, '
 
 def number_of(text):
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
         return None
+    return value if math.isfinite(value) else None
 
 
 def values(kind):

@@ -1,7 +1,23 @@
 """The flags of a script."""
 import argparse
+import math
 import os
+import re
 import sys
+
+
+def number(kind, least, most=math.inf):
+    """The type of a flag whose value is a number of `kind`, int or float."""
+    def read(text):
+        value = kind(text)
+        if kind is float and not math.isfinite(value):
+            raise argparse.ArgumentTypeError(f'{text} is not finite')
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f'{text} is not between {least} and {most}' if most < math.inf
+                                             else f'{text} is less than {least}')
+        return value
+    read.__name__ = 'number'
+    return read
 
 
 class Parser(argparse.ArgumentParser):
@@ -10,6 +26,14 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, description=None, **rest):
         super().__init__(**{'prog': f'launch/{os.path.basename(sys.argv[0])}', **rest}, description=description,
                          formatter_class=argparse.RawDescriptionHelpFormatter)
+
+    def parse_known_args(self, args=None, namespace=None):
+        args = sys.argv[1:] if args is None else list(args)
+        for word in args[:args.index('--') if '--' in args else None]:
+            flag = word.partition('=')[0]
+            if re.match('-[a-z]', flag) and flag not in self._option_string_actions and f'-{flag}' in self._option_string_actions:
+                self.error(f"'{flag}' is no flag; write -{flag}")  # argparse would take its first letter for one
+        return super().parse_known_args(args, namespace)
 
     def _print_message(self, message, file=None):
         (file or sys.stderr or sys.stdout).write(message)  # argparse's own hides that it cannot be written

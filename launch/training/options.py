@@ -2,24 +2,13 @@
 import argparse
 import pathlib
 
-from measuring.flags import Parser
+from measuring.flags import Parser, number
 from measuring.problem import Problem
 
 from . import out_folder
 
 LEARNING_RATES = {'medusa': {'muon': 1e-3, 'adamw': 1e-3}, 'dgf': {'muon': 2e-3, 'adamw': 5e-4}, 'eagle3': {'muon': 2e-3, 'adamw': 5e-4}}
 LEARNING_RATES_IN_WORDS = 'medusa 1e-3; dgf and eagle3 2e-3, and 5e-4 with adamw'
-
-
-def number(kind, least, most=float('inf')):
-    def read(text):
-        value = kind(text)
-        if not least <= value <= most:
-            raise argparse.ArgumentTypeError(f'{text} is not between {least} and {most}' if most < float('inf')
-                                             else f'{text} is less than {least}')
-        return value
-    read.__name__ = 'number'
-    return read
 
 
 def held_out(text):

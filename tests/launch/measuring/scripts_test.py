@@ -115,6 +115,25 @@ class Scripts(unittest.TestCase):
                     self.assertEqual((done.returncode, done.stdout), (1, ''))
                     self.assertRegex(done.stderr, rf'^{script.name}: .*; see launch/{script.name} --help\n$')
 
+    def test_a_long_flag_with_one_dash_names_the_right_one(self):
+        for words, flag in ((['emulate', '-hosts', '2', '--', 'true'], '-hosts'), (['stress', '-seeds=1'], '-seeds'),
+                            (['train-heads', 'dgf', '-features', 'x'], '-features'), (['plot', '-help'], '-help')):
+            done = run(LAUNCH / words[0], *words[1:])
+            self.assertEqual((done.returncode, done.stdout), (1, ''), done.stderr)
+            self.assertTrue(done.stderr.startswith(f"{words[0]}: '{flag}' is no flag; write -{flag}; see "), done.stderr)
+
+    def test_numbers_that_make_no_sense_are_refused_in_a_line(self):
+        for script, flag, value, fault in (('faults', '-n', '-4', 'is less than 1'), ('stress', '-n', '0', 'is less than 1'),
+                                           ('stress', '--deadline', '-1', 'is less than 1'),
+                                           ('stress', '--deadline', 'inf', 'is not finite'),
+                                           ('stress', '--least', 'nan', 'is not finite'), ('gpu-check', '--faults', '0', 'is less than 1'),
+                                           ('gpu-check', '--minutes', '-1', 'is less than 0'), ('inflate', '--dim', '0', 'is less than 1'),
+                                           ('draw-trace', '--to', 'inf', 'is not finite'), ('draw-trace', '--to', '-1', 'is less than 0')):
+            with self.subTest(script, flag=flag):
+                done = run(LAUNCH / script, f'{flag}={value}')
+                self.assertEqual((done.returncode, done.stderr),
+                                 (1, f'{script}: argument {flag}: {value} {fault}; see launch/{script} --help\n'))
+
     def test_a_kind_of_heads_refuses_unknown_flags_in_a_line(self):
         done = run(LAUNCH / 'train-heads', 'dgf', '-m', 'a', '-f', 'b', '-o', 'c', '--steps', '0')
         self.assertEqual((done.returncode, done.stderr),
