@@ -65,6 +65,16 @@ def complaints(errors):
     return [line for line in errors.splitlines() if line.startswith('yamata:') and not line.startswith('yamata: warning:')]
 
 
+def output_of(command):
+    """What a program writes to standard output. Ends the script with the program's own line if it fails."""
+    done = subprocess.run(command, capture_output=True)
+    if done.returncode:
+        errors = done.stderr.decode(errors='replace')
+        line = [*complaints(errors), *errors.splitlines()[-1:], f'{command[0]} ended with exit code {done.returncode}'][0]
+        sys.exit(f'{os.path.basename(sys.argv[0])}: {line}')
+    return done.stdout
+
+
 def seeds_of(text):
     """The numbers in a text such as 1-3,7. Raises argparse.ArgumentTypeError for anything else."""
     seeds = []

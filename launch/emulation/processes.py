@@ -23,6 +23,13 @@ class Process:
             return False
 
 
+def command_of(process):
+    try:
+        return pathlib.Path(f'/proc/{process}/cmdline').read_bytes().decode(errors='replace')
+    except OSError:
+        return ''
+
+
 def processes_of(token):
     """The living processes of a job, ranks and their parents without mpirun, by process id."""
     found, others = {}, {}

@@ -2,6 +2,7 @@
 reason, if no hosts can be emulated. Exit code 77: skipped."""
 import argparse
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -70,6 +71,24 @@ class Verdicts(unittest.TestCase):
         self.assert_right(scenario('interrupt'), 1, '', False)
         self.assert_wrong('after a request', scenario('interrupt'), 3, '', False)
         self.assert_wrong('after a request', scenario('terminate'), 1, SILENT, False)
+
+
+class Refused(unittest.TestCase):
+    def test_program_that_fails_before_any_fault_is_quoted_in_a_line(self):
+        for flags, line in ((['--device', 'foo'], "yamata: --units: 'foo' is no unit; "), (['-n', '99999999999'], 'yamata: -n: ')):
+            with self.subTest(flags=flags):
+                done = subprocess.run([ROOT / 'launch' / 'faults', '--here', '--seeds', '1', *flags], capture_output=True, text=True)
+                self.assertEqual((done.returncode, done.stdout), (1, ''), done.stderr)
+                self.assertTrue(done.stderr.splitlines()[-1].startswith(f'faults: {line}'), done.stderr)
+                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+
+    def test_models_that_cannot_be_made_are_told_in_a_line(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / 'tales-target-0.3b.gguf.yamata-part').symlink_to('/nowhere/file')
+            done = subprocess.run([ROOT / 'launch' / 'stress', '--seeds', '1', '--models', folder], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, f'stress: inflate: {folder}/tales-target-0.3b.gguf cannot be written (No such file or directory); '
+                             'choose another place\n'))
 
 
 class Interrupted(unittest.TestCase):
