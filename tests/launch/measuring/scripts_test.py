@@ -2,6 +2,7 @@
 """Tests that every script for users explains itself with --help, refuses unknown arguments in one line, and ends with one line after
 Ctrl-C."""
 import ast
+import fcntl
 import itertools
 import os
 import pathlib
@@ -82,27 +83,50 @@ class Scripts(unittest.TestCase):
             self.assertTrue(done.stderr.startswith(f'launch/demo: {flag} is set by the demonstration itself'), done.stderr)
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
+    def start_among_stubs(self, script, folder, texts):
+        """Starts a copy of a script, in a folder where the programs that it calls are stubs, with `texts` or empty."""
+        for name in ('launch/install-packages', 'launch/check-house', 'bin/cmake', 'bin/ctest', 'bin/mpirun'):
+            stub = pathlib.Path(folder, name)
+            stub.parent.mkdir(exist_ok=True)
+            stub.write_text(f'#!/usr/bin/env bash\n{texts.get(name, "")}')
+            stub.chmod(0o755)
+        for name in (script, 'build_lock.sh'):
+            shutil.copy(LAUNCH / name, f'{folder}/launch')
+        process = subprocess.Popen([f'{folder}/launch/{script}'], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   start_new_session=True, env=os.environ | {'PATH': f'{folder}/bin:{os.environ["PATH"]}'})
+        self.addCleanup(process.kill)
+        return process
+
+    def test_one_builds_in_a_folder_and_others_wait_with_a_line(self):
+        for script in ('demo', 'test'):
+            with self.subTest(script), tempfile.TemporaryDirectory() as folder:
+                build = pathlib.Path(folder, 'build')
+                build.mkdir()
+                held = os.open(build, os.O_RDONLY)
+                fcntl.flock(held, fcntl.LOCK_EX)
+                process = self.start_among_stubs(script, folder, {'bin/cmake': 'echo cmake >&2', 'bin/mpirun': 'exit 9'})
+                self.assertEqual(process.stderr.readline(), 'another build of this folder is going on; waiting\n')
+                os.close(held)
+                self.assertIn('cmake\n', process.communicate(timeout=60)[1])
+                held = os.open(build, os.O_RDONLY)
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.close(held)
+
     def test_demo_that_gets_a_signal_ends_its_job_once_as_ctrl_c_does(self):
         for send, number in itertools.product((os.kill, os.killpg), (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)):
             with self.subTest(send=send, number=number), tempfile.TemporaryDirectory() as folder:
-                for name, text in (('launch/install-packages', ''), ('bin/cmake', ''), ('bin/mpirun', MPIRUN)):
-                    stub = pathlib.Path(folder, name)
-                    stub.parent.mkdir(exist_ok=True)
-                    stub.write_text(f'#!/usr/bin/env bash\n{text}')
-                    stub.chmod(0o755)
-                shutil.copy(LAUNCH / 'demo', f'{folder}/launch')
-                demo = subprocess.Popen([f'{folder}/launch/demo'], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                        start_new_session=True, env=os.environ | {'PATH': f'{folder}/bin:{os.environ["PATH"]}'})
-                self.addCleanup(demo.kill)
+                demo = self.start_among_stubs('demo', folder, {'bin/mpirun': MPIRUN})
                 self.assertEqual(demo.stdout.readline(), 'started\n')
                 send(demo.pid, number)
                 out, err = demo.communicate(timeout=60)
                 self.assertEqual((demo.returncode, out), (130, 'asked\nwritten\n'), err)
 
     def test_unknown_words_are_refused_in_a_line(self):
-        for script in ('test', 'install-packages', 'fuzz', 'get-model'):
-            with self.subTest(script):
-                done = run(LAUNCH / script, 'nonsense')
+        for script, *words in (['test', 'nonsense'], ['install-packages', 'nonsense'], ['fuzz', 'nonsense'], ['get-model', 'nonsense'],
+                               ['test', 'asan', 'tsan'], ['fuzz', '1', 'gguf', 'wire'], ['get-model', 'smollm2', 'nonsense'],
+                               ['install-packages', '--gguf', '--plots']):
+            with self.subTest(script, words=words):
+                done = run(LAUNCH / script, *words)
                 self.assertEqual(done.returncode, 1, done.stderr)
                 self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
                 self.assertEqual(done.stdout, '')
