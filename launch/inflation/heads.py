@@ -7,10 +7,14 @@ import re
 import struct
 
 from measuring.files import reading
+from measuring.json_shape import INDEX, TEXT, fault, require
+from measuring.problem import Problem
 
 from .model import INPUT, InflateError, head_places, replaced
 from .shapes import refusal
 
+TENSOR = {'dtype': TEXT, 'shape': [INDEX], 'data_offsets': ((lambda value: isinstance(value, list) and len(value) == 2
+                                                             and all(map(INDEX[0], value))), 'begin and end')}
 SIZES = {'F16': 2, 'BF16': 2, 'F32': 4}
 
 
@@ -23,9 +27,13 @@ class Heads:
         try:
             size = struct.unpack_from('<Q', data)[0]
             self.tensors = json.loads(data[8:8 + size])
-        except (ValueError, struct.error):
+            self.metadata = self.tensors.pop('__metadata__', {})
+        except (ValueError, RecursionError, AttributeError, TypeError, struct.error):
             raise InflateError(f'{path} is no safetensors file; {INPUT}') from None
-        self.metadata = self.tensors.pop('__metadata__', {})
+        for name, tensor in self.tensors.items():
+            require(path, 'a safetensors file', fault(tensor, TENSOR, name), INPUT)
+            if tensor['data_offsets'][1] > len(data) - 8 - size:
+                raise Problem(f'{path} is cut short or damaged; copy it again', 2)
         self.data, self.target = data[8 + size:], target
         self.head = target['dim'] // target['heads']
         self.small = self.read_shape(path)

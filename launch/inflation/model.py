@@ -83,6 +83,8 @@ class Reader:
         if kind == STRING:
             return self.string()
         if kind != ARRAY:
+            if kind not in SCALARS:
+                raise struct.error('no type of GGUF')
             return self.take(SCALARS[kind])
         inner, count = self.take('I'), self.take('Q')
         return [self.value(inner) for _ in range(count)]

@@ -8,9 +8,8 @@ import re
 from .problem import Problem
 
 BEGIN_BYTES = 4096  # of a file, which show what it is
-# Expression and name, for refuse_foreign.
+# For refuse_foreign: an expression for the beginning, or a function of the path; and a name.
 GGUF = rb'^GGUF', 'a GGUF file'
-SAFETENSORS = rb'(?s)^.{8}\{', 'a safetensors file'
 FIGURES = {'.png': (rb'^\x89PNG', 'a PNG'), '.svg': (rb'<svg', 'an SVG'), '.pdf': (rb'^%PDF', 'a PDF')}
 
 
@@ -42,12 +41,29 @@ def begin_of(path):
         return file.read(BEGIN_BYTES)
 
 
+def has_safetensors_header(path):
+    """Whether the file begins with the length of a JSON object within it, and that object."""
+    with open(path, 'rb') as file:
+        length = int.from_bytes(file.read(8), 'little')
+        if length > os.path.getsize(path) - 8:
+            return False
+        try:
+            return isinstance(json.loads(file.read(length)), dict)
+        except (ValueError, RecursionError):
+            return False
+
+
+SAFETENSORS = has_safetensors_header, 'a safetensors file'
+
+
 def refuse_foreign(path, own, what, remedy):
-    """Raises Problem if there is a file at the path whose beginning does not match the regular expression `own`: the script would replace
-    what it has not written. `what`: the files that it may replace. Empty files, devices and pipes are never refused."""
+    """Raises Problem if there is a file at the path whose beginning does not match the regular expression `own`, or for which the function
+    `own` is false: the script would replace what it has not written. `what`: the files that it may replace. Empty files, devices and pipes
+    are never refused."""
     with reading(path, remedy, 1):
         begin = begin_of(path) if os.path.isfile(path) else b''
-    if begin and not re.search(own, begin):
+        foreign = begin and not (own(path) if callable(own) else re.search(own, begin))
+    if foreign:
         raise Problem(f'{path} exists and is not {what}, so it is not replaced; {remedy}')
 
 

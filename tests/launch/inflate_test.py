@@ -103,7 +103,19 @@ class Inflate(unittest.TestCase):
     def test_files_that_cannot_be_read_or_written_are_named(self):
         cut = self.folder / 'cut.gguf'
         cut.write_bytes(TARGET.read_bytes()[:1000])
-        for code, source, out, words in ((2, self.folder / 'absent', 'l.gguf',
+        strange = self.folder / 'strange.gguf'
+        strange.write_bytes(TARGET.read_bytes()[:24] + struct.pack('<Q3sI', 3, b'key', 77) + bytes(100))
+        heads = {'array': b'[]', 'number': b'{"0.weight": 5}',
+                 'far': b'{"0.weight": {"dtype": "F16", "shape": [1], "data_offsets": [0, 9]}}'}
+        for name, header in heads.items():
+            (self.folder / f'{name}.safetensors').write_bytes(struct.pack('<Q', len(header)) + header)
+        for code, source, out, words in ((1, self.folder / 'array.safetensors', 'l.safetensors',
+                                          'array.safetensors is no safetensors file'),
+                                         (2, self.folder / 'number.safetensors', 'l.safetensors',
+                                          'number.safetensors is not a safetensors file: 0.weight is not an object; name a GGUF file'),
+                                         (2, self.folder / 'far.safetensors', 'l.safetensors', 'far.safetensors is cut short or damaged'),
+                                         (2, strange, 'l.gguf', 'strange.gguf is cut short or damaged'),
+                                         (2, self.folder / 'absent', 'l.gguf',
                                           'absent cannot be read (No such file or directory); name a GGUF file'),
                                          (1, TARGET, 'nowhere/l.gguf',
                                           'nowhere/l.gguf cannot be written (No such file or directory); choose another place'),

@@ -51,6 +51,14 @@ class Outputs(unittest.TestCase):
                                               r'replaced; choose another \w+[^;\n]*\n$')
                 self.assertEqual(before, {path: path.read_bytes() for path in self.folder.iterdir() if path.is_file()})
 
+    def test_text_that_looks_like_a_safetensors_file_is_not_replaced(self):
+        for begin in (b'int f() {\n  return 1;\n}\n', b'\4\0\0\0\0\0\0\0{int', b'\2\0\0\0\0\0\0\0[]', b'\0\1\0\0\0\0\0\0{}'):
+            (self.folder / 's.cpp').write_bytes(begin)
+            done = self.start('inflate', MODELS / 'tales-dgf.safetensors', 's.cpp', *INFLATED)
+            self.assertEqual((done.returncode, done.stderr), (1, 'inflate: s.cpp exists and is not a safetensors file, so it is not '
+                                                                 'replaced; choose another place\n'))
+            self.assertEqual((self.folder / 's.cpp').read_bytes(), begin)
+
     def test_older_file_of_the_same_kind_is_replaced(self):
         (self.folder / 'empty.svg').touch()
         (self.folder / 'old.svg').write_text('<svg></svg>')
@@ -59,9 +67,11 @@ class Outputs(unittest.TestCase):
             self.assertEqual((done.returncode, done.stderr), (0, ''))
         self.assertIn('run 1', (self.folder / 'old.svg').read_text())
         (self.folder / 'old.gguf').write_bytes(b'GGUF')
-        done = self.start('inflate', MODELS / 'tales-target-q8_0.gguf', 'old.gguf', *INFLATED)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertGreater((self.folder / 'old.gguf').stat().st_size, 1000)
+        (self.folder / 'old.safetensors').write_bytes(b'\2\0\0\0\0\0\0\0{}')
+        for source, name in (('tales-target-q8_0.gguf', 'old.gguf'), ('tales-dgf.safetensors', 'old.safetensors')):
+            done = self.start('inflate', MODELS / source, name, *INFLATED)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertGreater((self.folder / name).stat().st_size, 1000)
 
     def test_head_that_is_converted_is_not_replaced_before_numpy_is_needed(self):
         head = self.folder / 'head'
