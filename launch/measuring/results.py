@@ -83,8 +83,8 @@ class Results:
     def begin(self, file, extend):
         """Keeps a copy of the experiment file; refuses a file that differs from the copy."""
         if self.toml.exists() and not extend and plan.read(self.toml) != plan.read(file):
-            raise Problem(f'{file} has changed since {self.folder} was begun (compare it with {self.toml}); give --extend to keep '
-                          'the rows and add what is new, or choose another folder with --out')
+            raise Problem(f'{self.folder} has the results of another experiment, or of {file} before it was changed (compare it with '
+                          f'{self.toml}); choose another folder with --out, or give --extend to keep the rows and add what is new')
         write_whole(self.toml, pathlib.Path(file).read_bytes())
 
     def check_meaning(self, runs):

@@ -170,7 +170,8 @@ class Resuming(Folder):
     def test_a_changed_file_is_refused_without_extend(self):
         self.run_to_end(strategies('a'))
         self.assertEqual(self.run_to_end(strategies('a', 'b')), 1)
-        self.assertIn('--extend', self.said)
+        self.assertRegex(self.said, r'^experiment: \S+/out has the results of another experiment, or of e.toml before it was changed \(.*'
+                                    r'; choose another folder with --out, or give --extend to keep [^\n]*\n$')
         self.assertEqual(len(self.rows()), 3)
         self.assertEqual(self.run_to_end('# a comment is no change\n' + strategies('a')), 0)
         self.assertEqual(self.run_to_end(strategies('a', 'b'), '--extend'), 0)
