@@ -5,6 +5,7 @@ import pathlib
 import gguf
 import torch
 
+from measuring.files import begin_of
 from measuring.problem import Problem
 
 # Embedding and output are used without changes; other families scale or cap them.
@@ -69,7 +70,8 @@ def load(path):
         fields = {key: field.contents() for key, field in reader.fields.items() if not key.startswith('tokenizer.')}
         tensors = {tensor.name: tensor for tensor in reader.tensors}
     except (OSError, ValueError, IndexError, KeyError) as error:
-        reason = getattr(error, 'strerror', None) or error
+        begins = not isinstance(error, OSError) and begin_of(path).startswith(b'GGUF')
+        reason = getattr(error, 'strerror', None) or ('it is cut short or damaged' if begins else error)
         raise Problem(f'{path} cannot be read as a GGUF file ({reason}); give the target model with -m', 2) from None
     family = fields.get('general.architecture')
     if family not in FAMILIES:

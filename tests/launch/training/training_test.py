@@ -307,6 +307,8 @@ class Refusals(Scene):
         self.assert_refused(2, 'absent.st', f=self.folder / 'absent.st')
         self.assert_refused(2, 'cannot be read as a GGUF file', m=self.folder / 'text.st')
         self.assert_refused(2, 'absent.gguf does not exist', m=self.folder / 'absent.gguf')
+        (self.folder / 'cut.gguf').write_bytes((self.folder / 'target.gguf').read_bytes()[:-100])
+        self.assert_refused(2, 'cut.gguf cannot be read as a GGUF file (it is cut short or damaged); give', m=self.folder / 'cut.gguf')
         self.assert_refused(2, 'cannot be read as a GGUF file (Is a directory); give', m=self.folder)
         tiny.write_target(self.folder / 'gemma.gguf', 'gemma2')
         self.assert_refused(2, 'of the family gemma2', m=self.folder / 'gemma.gguf')
