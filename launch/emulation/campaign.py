@@ -24,12 +24,15 @@ def check_table(path):
 
 
 def write_table(path, columns, rows):
-    """A row per scenario; without a path, nothing."""
-    if path:
-        with open(path, 'w', newline='') as file:
-            writer = csv.DictWriter(file, columns)
-            writer.writeheader()
-            writer.writerows(rows)
+    """A row per scenario; without a path, nothing. Ends the script with a line if the file cannot be written."""
+    try:
+        if path:
+            with open(path, 'w', newline='') as file:
+                writer = csv.DictWriter(file, columns)
+                writer.writeheader()
+                writer.writerows(rows)
+    except OSError as error:
+        sys.exit(f'{os.path.basename(sys.argv[0])}: {path} cannot be written ({error.strerror}); choose another place with --csv')
 
 
 class Reader:

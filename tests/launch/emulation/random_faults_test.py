@@ -82,6 +82,11 @@ class Refused(unittest.TestCase):
                 self.assertTrue(done.stderr.splitlines()[-1].startswith(f'faults: {line}'), done.stderr)
                 self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
+    def test_table_that_cannot_be_written_is_named_in_a_line(self):
+        with unittest.mock.patch.object(sys, 'argv', ['faults']), \
+                self.assertRaisesRegex(SystemExit, r'^faults: /dev/full cannot be written \(No space left on device\); choose another'):
+            faults.write_table('/dev/full', ['seed'], [{'seed': 1}])
+
     def test_models_that_cannot_be_made_are_told_in_a_line(self):
         with tempfile.TemporaryDirectory() as folder:
             (pathlib.Path(folder) / 'tales-target-0.3b.gguf.yamata-part').symlink_to('/nowhere/file')
