@@ -104,7 +104,7 @@ void run_command(Job& job, const RunOptions& options) {
   check_store(options.speculation.suffix_store);
   check_outputs({{options.json_file, OutputKind::kJson},
                  {options.csv_file, OutputKind::kRunCsv},
-                 {options.trace_file, OutputKind::kJson},
+                 {options.trace_file, OutputKind::kTrace},
                  {options.speculation.suffix_store, OutputKind::kSuffixStore}},
                 options.inputs());
   job.open();

@@ -7,10 +7,13 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <system_error>
 
 #include "launch/output/feature_files.hpp"
+#include "launch/output/report.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
@@ -22,10 +25,16 @@ struct Kind {
   bool (*matches)(const std::string& path, std::string_view begin);
 };
 
-/// Text: a safetensors file may also begin with such a byte.
-bool is_json(const std::string& /*path*/, std::string_view begin) {
-  return (begin.starts_with('{') || begin.starts_with('[')) && begin.find('\0') == std::string_view::npos;
+/// All commands write one object. The whole file is read, since notes in other formats may begin with the same byte.
+bool is_json(const std::string& path, std::string_view begin) {
+  const std::size_t first = begin.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos || begin[first] != '{') return false;
+  std::ifstream in(path, std::ios::binary);
+  return nlohmann::json::accept(in);
 }
+
+/// A trace may be large, so that its beginning, which no other file has, must be enough.
+bool is_trace(const std::string& /*path*/, std::string_view begin) { return begin.starts_with(kTraceBegins); }
 
 /// The first columns are enough, so that a file of another version with other columns after them is replaced too.
 bool is_run_csv(const std::string& /*path*/, std::string_view begin) { return begin.starts_with("strategy,lossless,finish_reason,"); }
@@ -39,7 +48,9 @@ bool is_features(const std::string& path, std::string_view /*begin*/) { return h
 Kind description(OutputKind kind) {
   switch (kind) {
     case OutputKind::kJson:
-      return {"JSON", is_json};
+      return {"a JSON object", is_json};
+    case OutputKind::kTrace:
+      return {"a trace", is_trace};
     case OutputKind::kRunCsv:
       return {"the CSV of a run", is_run_csv};
     case OutputKind::kSimulationCsv:

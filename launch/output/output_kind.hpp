@@ -6,6 +6,7 @@ namespace yamata {
 
 enum class OutputKind {
   kJson,
+  kTrace,          ///< yamata run --trace
   kRunCsv,         ///< yamata run --csv
   kSimulationCsv,  ///< yamata simulate --csv
   kGguf,

@@ -2,6 +2,7 @@
 // The results of a run, as a table, JSON, CSV and trace.
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "mpi/engine/request.hpp"
@@ -35,6 +36,8 @@ std::string layers_text(LayerRange layers);
 std::string held_layers(const wire::Report& rank);
 
 std::string to_json(const Generation& result);
+/// How every trace begins.
+inline constexpr std::string_view kTraceBegins = R"({"displayTimeUnit":"ms","traceEvents":[)";
 /// The activity of every rank over time, in Chrome's trace format: a process per rank, runs as slices, cancels and commits as marks.
 std::string to_trace(const Generation& result);
 /// A header line and a row.

@@ -30,13 +30,19 @@ std::string safetensors_of(const std::vector<std::string>& names) {
 TEST(RefuseForeign, EachKind_replacesItsOwnFilesOnly) {
   const TemporaryFolder folder;
   const std::string file = folder / "file", run_csv = to_csv(Generation{}), simulation_csv = to_csv({SimulatedRow{}});
+  const std::string result = to_json(Generation{}), trace = to_trace(Generation{});
   const std::string features = safetensors_of({"ids", "prompts", "texts"}), heads = safetensors_of({"medusa_head.0.0.linear.weight"});
   const struct {
     OutputKind kind;
     std::string name;
     std::vector<std::string> own, foreign;
   } cases[] = {
-      {OutputKind::kJson, "JSON", {to_json(Generation{}), to_trace(Generation{}), "[]"}, {run_csv, "GGUF", heads, "{\a" + heads.substr(2)}},
+      {OutputKind::kJson,
+       "a JSON object",
+       {result, "\n{}", "{\"text\": \"\uFFFD\"}"},
+       {run_csv, "GGUF", heads, "{\a" + heads.substr(2), "[models.a]\ntarget = \"x\"\n", "[link](http://x) my notes", "{\\rtf1",
+        "{ this is text", "{}\n{}\n", "[]", result.substr(0, result.size() - 3), std::string(100, '\n')}},
+      {OutputKind::kTrace, "a trace", {trace, trace.substr(0, 50)}, {result, "[]", R"({"traceEvents":1})", "{ this is text", heads}},
       {OutputKind::kRunCsv, "the CSV of a run", {run_csv}, {simulation_csv, "strategy\n", "{}"}},
       {OutputKind::kSimulationCsv, "the CSV of a simulation", {simulation_csv}, {run_csv, "{}"}},
       {OutputKind::kGguf, "a GGUF file", {"GGUF", read_file(kDraft)}, {"{}", "GGU", heads}},
@@ -98,15 +104,15 @@ TEST_F(OutputsOfCommands, ForeignFile_isRefusedBeforeTheWork) {
   const struct {
     Arguments command;
     std::string kind;
-  } cases[] = {{run_with("--json"), "JSON"},
-               {run_with("--trace"), "JSON"},
+  } cases[] = {{run_with("--json"), "a JSON object"},
+               {run_with("--trace"), "a trace"},
                {run_with("--csv"), "the CSV of a run"},
-               {simulate_with("--json"), "JSON"},
+               {simulate_with("--json"), "a JSON object"},
                {simulate_with("--csv"), "the CSV of a simulation"},
-               {{"perplexity", "-m", kModel, "-p", "x", "--json", file_}, "JSON"},
-               {{"acceptance", "-m", kModel, "-md", kDraft, "-f", text_, "--json", file_}, "JSON"},
-               {{"plan", "-m", kModel, "--hostfile", hosts_, "--json", file_}, "JSON"},
-               {{"profile", "--json", file_}, "JSON"},
+               {{"perplexity", "-m", kModel, "-p", "x", "--json", file_}, "a JSON object"},
+               {{"acceptance", "-m", kModel, "-md", kDraft, "-f", text_, "--json", file_}, "a JSON object"},
+               {{"plan", "-m", kModel, "--hostfile", hosts_, "--json", file_}, "a JSON object"},
+               {{"profile", "--json", file_}, "a JSON object"},
                {features_, "a file of yamata features"},
                {quantize_, "a GGUF file"}};
   write_file(file_, kNotes);
