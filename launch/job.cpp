@@ -183,7 +183,7 @@ std::string Job::read_text_file(const std::string& path) {
     announce_alive(transport_);
     if (Clock::now() - began > options_.timeout / 2) may_be_cut_off();  // meanwhile this rank hears no other
   };
-  std::string text = read_text(path, "-f", while_waiting);
+  std::string text = read_text(path, kTextFlag, while_waiting);
   // When mpirun is interrupted, it wakes its processes, closes their input, and ends them a second later: the text may be unfinished.
   constexpr auto kWakes = std::chrono::milliseconds(250), kEnds = std::chrono::milliseconds(2000);
   const auto closed = Clock::now();

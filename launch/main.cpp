@@ -104,9 +104,17 @@ class Command {
   World& world_;
 };
 
+ModelError out_of_memory(const World& world, const char* remedy) {
+  return ModelError(fmt::format("out of memory on rank 0 ({}); {}{}", world.host, remedy, or_raise_memory_limit()));
+}
+
 void run_head(const CommandLine& line, World& world) {
   if (!line.text.empty()) return print_out(line.text);
-  std::visit(Command(world), line.options);
+  try {
+    std::visit(Command(world), line.options);
+  } catch (const std::bad_alloc&) {
+    throw out_of_memory(world, jobs_of(line).empty() ? "free some memory, or name smaller files" : "lower -c or use more ranks");
+  }
   show_warnings();
 }
 
@@ -160,7 +168,7 @@ int code_of(const World& world, Work work) {
     say(refused(e).what());
     return static_cast<int>(ExitCode::kModel);
   } catch (const std::bad_alloc&) {
-    say(fmt::format("out of memory on rank 0 ({}); lower -c or use more ranks{}", world.host, or_raise_memory_limit()));
+    say(out_of_memory(world, "free some memory").what());
     return static_cast<int>(ExitCode::kModel);
   }
 }

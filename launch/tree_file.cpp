@@ -42,7 +42,7 @@ StaticTree parse(const Json& json, int guesses) {
 }  // namespace
 
 StaticTree read_tree(const std::string& file, int guesses) {
-  const std::string text = read_text(file, "--tree");
+  const std::string text = read_text(file, {"--tree"});
   try {
     return parse(Json::parse(text), guesses);
   } catch (const Json::exception&) {

@@ -150,7 +150,7 @@ simulation::Recording read_text_of(const Json& j) {
 }  // namespace
 
 MeasuredRun read_measured_run(const std::string& path) {
-  const auto j = Json::parse(read_text(path, "--from"), nullptr, false);
+  const auto j = Json::parse(read_text(path, kFromFlag), nullptr, false);
   MeasuredRun run;
   try {
     run.strategy = j.value("strategy", "iterative");

@@ -53,7 +53,7 @@ PlannedHost measure_this_machine(const PlanOptions& o, const ModelFile& model) {
 
 /// Reads a plan whose machines were measured with this model.
 PlanFile read_plan_of(const std::string& path, const ModelFile& model) {
-  const auto plan = read_plan_file(path, "--from");
+  const auto plan = read_plan_file(path);
   if (!plan)
     throw ModelError(
         fmt::format("--from {}: it has no plan; 'yamata run --json FILE' on several machines, or 'yamata plan', writes one", path));

@@ -74,7 +74,7 @@ class Simulator {
 Simulator::Simulator(const SimulationOptions& flags) : flags_(flags) {
   bool knows_network = false;
   if (!flags_.from_file.empty()) {
-    const auto plan = read_plan_file(flags_.from_file, "--from");
+    const auto plan = read_plan_file(flags_.from_file);
     if (!plan || plan->of_run) take_run(read_measured_run(flags_.from_file));
     if (plan) numbers_.take(*plan);
     knows_network = plan.has_value();

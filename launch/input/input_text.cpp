@@ -10,8 +10,10 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include "node/error.hpp"
+#include "node/limits.hpp"
 
 namespace yamata {
 namespace {
@@ -36,8 +38,8 @@ class Input {
   int fd_;
 };
 
-/// Everything up to the end; nothing, with errno set, if it cannot be read.
-bool read_all(int fd, std::string& text, const std::function<void()>& while_waiting) {
+/// Everything up to the end; nothing, with errno set, if it cannot be read (EFBIG: it is more than `most` bytes).
+bool read_all(int fd, std::size_t most, std::string& text, const std::function<void()>& while_waiting) {
   constexpr int kWaitMs = 250;
   std::array<char, 65536> some;
   while (fd >= 0) {
@@ -49,19 +51,29 @@ bool read_all(int fd, std::string& text, const std::function<void()>& while_wait
     const ssize_t count = read(fd, some.data(), some.size());
     if (count == 0) return true;
     if (count < 0 && errno != EINTR && errno != EAGAIN) return false;
-    text.append(some.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+    const auto more = static_cast<std::size_t>(std::max<ssize_t>(count, 0));
+    errno = EFBIG;
+    if (more > most - text.size()) return false;
+    text.append(some.data(), more);
   }
   return false;
 }
 
 }  // namespace
 
-std::string read_text(const std::string& path, const std::string& flag, const std::function<void()>& while_waiting) {
+std::string read_text(const std::string& path, const InputFlag& flag, const std::function<void()>& while_waiting) {
   const Input input(path);
-  if (input.is_folder()) throw ModelError(fmt::format("{} is a folder, not a text; check {}", path, flag));
+  const std::string shown = path == "-" ? "standard input" : path;
+  if (input.is_folder()) throw ModelError(fmt::format("{} is a folder, not a text; check {}", path, flag.name));
   std::string text;
-  if (!read_all(input.fd(), text, while_waiting))
-    throw ModelError(fmt::format("cannot read {}: {}; check {}", path == "-" ? "standard input" : path, std::strerror(errno), flag));
+  try {
+    const bool read = read_all(input.fd(), flag.max_mib << 20, text, while_waiting);
+    if (!read && errno == EFBIG)
+      throw ModelError(fmt::format("{} is larger than {} MiB, the limit of {}; name a smaller file", shown, flag.max_mib, flag.name));
+    if (!read) throw ModelError(fmt::format("cannot read {}: {}; check {}", shown, std::strerror(errno), flag.name));
+  } catch (const std::bad_alloc&) {
+    throw ModelError(fmt::format("no memory to read {}; name a smaller file with {}{}", shown, flag.name, or_raise_memory_limit()));
+  }
   while_waiting();  // an interrupt may also have ended the program that writes
   return text;
 }

@@ -6,10 +6,9 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <limits>
 
+#include "launch/input/input_text.hpp"
 #include "launch/output/output_file.hpp"
 #include "launch/output/warnings.hpp"
 #include "node/error.hpp"
@@ -48,9 +47,7 @@ std::optional<SuffixStore> SuffixFile::store() const {
   std::error_code unseen;
   if (!std::filesystem::exists(path_, unseen)) return SuffixStore{};
   check_store(path_);
-  std::ifstream in(path_, std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
-  if (!in.is_open() || in.bad()) throw ModelError(fmt::format("cannot read {}; check --suffix-store", path_));
+  const std::string bytes = read_text(path_, {"--suffix-store"}, [] {});  // also after an interrupt, to add to it
   if (!bytes.empty() && !bytes.starts_with(kSuffixStoreBegins))
     throw ModelError(fmt::format("{} is not a suffix store; name another file with --suffix-store, or remove it", path_));
   const auto of_any_vocabulary = decode_suffix_store(bytes, std::numeric_limits<std::int32_t>::max());

@@ -22,7 +22,7 @@ const std::regex kNoSlots(R"(\s(?:max[-_])?(?:slots|count|cpu)\s*=\s*(?!0*[1-9][
 }  // namespace
 
 std::vector<std::string> read_hostfile(const std::string& path) {
-  std::istringstream lines(read_text(path, "--hostfile"));
+  std::istringstream lines(read_text(path, {"--hostfile"}));
   std::vector<std::string> names;
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -43,7 +43,7 @@ std::vector<std::string> read_hostfile(const std::string& path) {
 }
 
 HostProfile read_profile(const std::string& path) {
-  const auto j = nlohmann::json::parse(read_text(path, "--profiles"), nullptr, false);
+  const auto j = nlohmann::json::parse(read_text(path, {"--profiles"}), nullptr, false);
   HostProfile profile{.file = path};
   PlannedHost& host = profile.host;
   host.name = std::filesystem::path(path).stem();

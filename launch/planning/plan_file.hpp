@@ -31,8 +31,8 @@ struct PlanFile {
 std::string to_json(const PlannedJob& job, std::span<const PlannedHost> hosts, const simulation::NetworkOptions& network,
                     std::span<const Forecast> forecasts);
 
-/// The plan in a file; nothing if the file is a JSON of something else. Throws UsageError, naming `flag`, if the file cannot be read, and
-/// ModelError if it is not JSON or the plan is damaged.
-std::optional<PlanFile> read_plan_file(const std::string& path, const char* flag);
+/// The plan in a file of --from; nothing if the file is a JSON of something else. Throws ModelError if the file cannot be read, is not
+/// JSON, or has a damaged plan.
+std::optional<PlanFile> read_plan_file(const std::string& path);
 
 }  // namespace yamata

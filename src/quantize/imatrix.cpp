@@ -2,15 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <span>
 
 #include "node/error.hpp"
+#include "node/lost_pages.hpp"
+#include "node/mapped_file.hpp"
 #include "src/gguf/gguf.hpp"
 
 namespace yamata::quantize {
@@ -23,7 +22,7 @@ namespace {
 /// The older format: a count; then name, number of calls and sums of every tensor; then the number of chunks and the text's name.
 class LegacyReader {
  public:
-  LegacyReader(std::string path, std::string bytes) : path_(std::move(path)), bytes_(std::move(bytes)) {}
+  LegacyReader(std::string path, std::span<const std::byte> bytes) : path_(std::move(path)), bytes_(bytes) {}
 
   Imatrix read() {
     Imatrix result;
@@ -65,7 +64,8 @@ class LegacyReader {
     return value;
   }
 
-  std::string path_, bytes_;
+  std::string path_;
+  std::span<const std::byte> bytes_;
   std::size_t at_ = 0;
 };
 
@@ -108,19 +108,19 @@ Imatrix read_gguf(const std::string& path) {
   return result;
 }
 
-std::string read_bytes(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::error_code unseen;
-  if (!in || std::filesystem::is_directory(path, unseen))
-    throw ModelError(fmt::format("cannot read {}: {}; check --imatrix", path, in ? "it is a folder" : std::strerror(errno)));
-  return {std::istreambuf_iterator<char>(in), {}};
+Imatrix read_legacy(const std::string& path, std::span<const std::byte> bytes) {
+  Imatrix result = LegacyReader(path, bytes).read();
+  require_pages(bytes);
+  return result;
 }
 
 }  // namespace
 
 Imatrix Imatrix::open(const std::string& path) {
-  std::string bytes = read_bytes(path);
-  Imatrix result = bytes.starts_with("GGUF") ? read_gguf(path) : LegacyReader(path, std::move(bytes)).read();
+  constexpr std::string_view kMagic = "GGUF";
+  const MappedFile file(path);
+  const bool modern = file.bytes.size() >= kMagic.size() && std::memcmp(file.bytes.data(), kMagic.data(), kMagic.size()) == 0;
+  Imatrix result = modern ? read_gguf(path) : read_legacy(path, file.bytes);
   result.path = path;
   for (const auto& [name, values] : result.values) {
     for (const float value : values) {

@@ -106,5 +106,12 @@ TEST(Quantize, Interrupt_leavesNothing) {
   EXPECT_EQ(files_in(target), 0u);
 }
 
+TEST(Quantize, DeviceAsAnImatrix_isNotReadForEver) {
+  const TemporaryFolder folder;
+  const Outcome outcome = quantize({kModel, folder / "out.gguf", "Q4_0", "--allow-requantize", "--imatrix", "/dev/zero"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.complaints(), std::vector<std::string>{"yamata: /dev/zero is not a file; check the path"}) << outcome.err;
+}
+
 }  // namespace
 }  // namespace yamata::test

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/launch/process.hpp"
+#include "tests/node/little_memory.hpp"
 
 namespace yamata::test {
 namespace {
@@ -154,6 +155,53 @@ TEST(InputText, TextThatIsNotUtf8_isWarnedOfOnceAndUsed) {
   EXPECT_EQ(warnings({"perplexity", "-m", kModel, "-f", cut, "-c", "3"}), cut_warning);
   EXPECT_EQ(warnings({"features", "-m", kModel, "-f", cut, "-o", folder / "features.safetensors"}), cut_warning);
 }
+
+TEST(InputText, FileThatIsTooLargeForItsFlag_isRefused) {
+  const TemporaryFolder folder;
+  const std::string large = folder / "large";
+  write_file(large, "");
+  std::filesystem::resize_file(large, 3ull << 30);
+  const auto refused = [&](const Arguments& arguments, const std::string& flag, const std::string& limit) {
+    for (const std::string& file : {large, std::string("/dev/zero")}) {
+      Arguments command = arguments;
+      command.insert(command.end(), {flag, file});
+      const Outcome outcome = run(yamata(command));
+      EXPECT_EQ(outcome.code, 2) << flag << outcome.err;
+      const std::string line = "yamata: " + file + " is larger than " + limit + " MiB, the limit of " + flag + "; name a smaller file";
+      EXPECT_EQ(outcome.complaints(), std::vector<std::string>{line}) << outcome.err;
+    }
+  };
+  for (const Arguments& command : {Arguments{"run", "-m", kModel, "-p", "x"}, {"acceptance", "-m", kModel, "-f", "x"}, {"simulate"}}) {
+    Arguments tree = command;
+    tree.insert(tree.end(), {"--policy", "static-tree"});
+    refused(tree, "--tree", "16");
+  }
+  refused({"tokenize", "-m", kModel}, "-f", "1024");
+  refused({"plan", "-m", kModel}, "--hostfile", "16");
+  refused({"simulate"}, "--from", "256");
+}
+
+#ifdef YAMATA_TEST_LITTLE_MEMORY
+TEST(InputText, LackOfMemory_hasARemedyOfTheCommand) {
+  const TemporaryFolder folder;
+  const std::string zeros = folder / "zeros";
+  std::string list = "[0";
+  for (int i = 0; i < 10'000'000; ++i) list += ",0";
+  write_file(zeros, list + "]");
+  const auto complaint = [&](const Arguments& arguments) {
+    Arguments command{"sh", "-c", "ulimit -v 200000; exec \"$@\"", "sh"};
+    for (const std::string& word : yamata(arguments)) command.push_back(word);
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    return outcome.complaints().empty() ? outcome.err : outcome.complaints()[0];
+  };
+  EXPECT_NE(complaint({"simulate", "--from", zeros}).find("free some memory, or name smaller files, or raise ulimit -v"),
+            std::string::npos);
+  EXPECT_NE(
+      complaint({"tokenize", "-m", kModel, "-f", "/dev/zero"}).find("no memory to read /dev/zero; name a smaller file with -f, or raise"),
+      std::string::npos);
+}
+#endif
 
 }  // namespace
 }  // namespace yamata::test

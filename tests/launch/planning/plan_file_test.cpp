@@ -28,7 +28,7 @@ class PlanFileTest : public testing::Test {
   }
   std::optional<PlanFile> read(const std::string& text) const {
     test::write_file(folder_ / "plan.json", text);
-    return read_plan_file(folder_ / "plan.json", "--from");
+    return read_plan_file(folder_ / "plan.json");
   }
 
   const ModelFile target_ = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf");
