@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "launch/input/input_text.hpp"
+#include "launch/input/json_number.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
@@ -18,6 +19,39 @@ namespace {
 /// A host name or address, and what mpirun's hostfiles say about it: NAME=VALUE, and a comment.
 const std::regex kHostLine(R"(\s*([A-Za-z0-9][A-Za-z0-9._:@-]*)((?:\s+[A-Za-z_-]+\s*=\s*\S+)*)\s*(?:#.*)?)");
 const std::regex kNoSlots(R"(\s(?:max[-_])?(?:slots|count|cpu)\s*=\s*(?!0*[1-9][0-9]*(?:\s|$))\S+)");
+
+using Json = nlohmann::json;
+
+/// The measured widths in ascending order.
+std::vector<simulation::WidthTime> read_widths(const Json& runs) {
+  constexpr double kMaxRows = 1024, kMaxSeconds = 1e6;  // as many rows as yamata profile measures
+  std::vector<simulation::WidthTime> widths;
+  for (const Json& run : runs) {
+    const std::string where = fmt::format("widths[{}].", widths.size());
+    const std::int64_t rows = whole_number(run, "width", 1, kMaxRows, where);
+    widths.push_back({static_cast<std::size_t>(rows), number(run, "time_s", 1e-12, kMaxSeconds, where)});
+  }
+  if (widths.empty()) throw ModelError("it has no times of any width");
+  std::ranges::sort(widths, {}, &simulation::WidthTime::rows);
+  if (std::ranges::adjacent_find(widths, {}, &simulation::WidthTime::rows) != widths.end())
+    throw ModelError("'widths' has one width twice");
+  return widths;
+}
+
+HostProfile read_profile(const Json& j) {
+  const Json& machine = j.at("machine");
+  if (!j.contains("model")) throw ModelError("it is of a machine without a model; add one: yamata profile -m FILE.gguf --json ...");
+  HostProfile profile;
+  PlannedHost& host = profile.host;
+  host.threads = static_cast<int>(whole_number(j.at("model"), "threads", 1, 1e6, "model."));
+  if (machine.contains("available_bytes"))
+    host.free_bytes = static_cast<std::uint64_t>(whole_number(machine, "available_bytes", 0, 1e18, "machine."));
+  profile.weight_bytes = number(j.at("model"), "weight_bytes", 1, 1e18, "model.");
+  const std::vector<double> times = times_by_width(read_widths(j.at("widths")));
+  host.ns_per_byte = 1e9 * times[0] / profile.weight_bytes;
+  if (times.size() > 1) host.width = simulation::WidthCost(times);
+  return profile;
+}
 
 }  // namespace
 
@@ -43,28 +77,16 @@ std::vector<std::string> read_hostfile(const std::string& path) {
 }
 
 HostProfile read_profile(const std::string& path) {
-  const auto j = nlohmann::json::parse(read_text(path, {"--profiles"}), nullptr, false);
-  HostProfile profile{.file = path};
-  PlannedHost& host = profile.host;
-  host.name = std::filesystem::path(path).stem();
   try {
-    const auto& machine = j.at("machine");
-    if (!j.contains("model"))
-      throw ModelError(fmt::format("{} is of a machine without a model; add one: yamata profile -m FILE.gguf --json ...", path));
-    host.threads = j.at("model").at("threads");
-    host.free_bytes = machine.value("available_bytes", host.free_bytes);
-    std::vector<simulation::WidthTime> widths;
-    for (const auto& run : j.at("widths")) widths.push_back({run.at("width"), run.at("time_s")});
-    std::ranges::sort(widths, {}, &simulation::WidthTime::rows);
-    const std::vector<double> times = times_by_width(widths);
-    const double bytes = profile.weight_bytes = j.at("model").at("weight_bytes");
-    if (times.empty() || !(times[0] > 0) || !(bytes > 0)) throw ModelError(fmt::format("{} has no times of any width", path));
-    host.ns_per_byte = 1e9 * times[0] / bytes;
-    if (times.size() > 1) host.width = simulation::WidthCost(times);
-  } catch (const nlohmann::json::exception&) {
+    HostProfile profile = read_profile(Json::parse(read_text(path, {"--profiles"})));
+    profile.file = path;
+    profile.host.name = std::filesystem::path(path).stem();
+    return profile;
+  } catch (const Json::exception&) {
     throw ModelError(fmt::format("{} is no profile; 'yamata profile -m FILE.gguf --json FILE' writes one", path));
+  } catch (const ModelError& error) {
+    throw ModelError(fmt::format("{}: {}", path, error.what()));
   }
-  return profile;
 }
 
 std::vector<std::string> profile_files(const std::string& folder) {

@@ -18,7 +18,8 @@ struct HostProfile {
   double weight_bytes = 0;  ///< of the model that was measured
 };
 
-/// The profile of the host after which the file is named. Throws ModelError if the file is not a profile, or has no model in it.
+/// The profile of the host after which the file is named. Throws ModelError if the file is not a profile, has no model in it, or
+/// has impossible numbers.
 HostProfile read_profile(const std::string& path);
 
 /// The profiles (*.json) in a folder, ordered by name. Throws ModelError if there is none.

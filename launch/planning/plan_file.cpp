@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "launch/input/input_text.hpp"
+#include "launch/input/json_number.hpp"
 #include "mpi/planning/layer_split.hpp"
 #include "node/error.hpp"
 #include "src/model/shard.hpp"
@@ -49,13 +50,6 @@ Json json_of(const Forecast& f, std::span<const PlannedHost> hosts) {
           {"busy_drafter", f.drafter_busy},
           {"exchange_share", f.exchange_share},
           {"why", reason(f)}};
-}
-
-/// A number in the file. Throws ModelError if it is missing or out of range.
-double number(const Json& j, const char* name, double least, double most = 1e15) {
-  const double value = j.at(name).get<double>();
-  if (!(value >= least && value <= most)) throw ModelError(fmt::format("'{}' is {}, which is impossible", name, value));
-  return value;
 }
 
 NetworkOptions read_link(const Json& j) {

@@ -84,6 +84,34 @@ TEST(Plan, ProfilesAndHostfile_sayWhoTheMachinesAre) {
   EXPECT_EQ(plan({"--profiles", folder / "", "--json", folder / "oak.json"}).code, 1) << "it would be overwritten";
 }
 
+TEST(Plan, DamagedProfile_isNamedWithItsKey) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "ash.json";
+  write_profile(folder, "ash", 1.0);
+  const Json good = Json::parse(read_file(file));
+  const std::vector<std::pair<const char*, Json>> damages{
+      {"/widths/1/width", -5.5},   {"/widths/1/width", -1},  {"/widths/1/width", 3000000000}, {"/widths/0/width", -5},
+      {"/widths/1/width", 0},      {"/widths/1/width", 0.5}, {"/widths/1/width", 16.5},       {"/widths/1/width", 99999},
+      {"/widths/1/time_s", -1},    {"/widths/1/time_s", 0},  {"/model/threads", 0},           {"/model/weight_bytes", 0},
+      {"/machine/available_bytes", -1}};
+  for (const auto& [where, value] : damages) {
+    Json profile = good;
+    profile[Json::json_pointer(where)] = value;
+    write_file(file, profile.dump());
+    std::string key = std::string(where).substr(1);
+    if (key.starts_with("widths/")) key = "widths[" + key.substr(7, 1) + "]" + key.substr(8);
+    std::ranges::replace(key, '/', '.');
+    const Outcome outcome = plan({"--profiles", folder / ""});
+    EXPECT_EQ(outcome.code, 2) << where << value;
+    ASSERT_EQ(outcome.complaints().size(), 1u) << outcome.err;
+    EXPECT_TRUE(outcome.complaints()[0].starts_with("yamata: " + file + ": '" + key + "' is ")) << outcome.err;
+  }
+  Json twice = good;
+  twice["widths"][1]["width"] = 1;
+  write_file(file, twice.dump());
+  EXPECT_NE(plan({"--profiles", folder / ""}).err.find("'widths' has one width twice"), std::string::npos);
+}
+
 TEST(Plan, ProfilesThatAreNotUsed_areNamed) {
   const TemporaryFolder folder;
   for (const char* host : {"ash", "elm", "oak"}) write_profile(folder, host, 1.0);
