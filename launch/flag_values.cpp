@@ -98,17 +98,21 @@ double parse_number(const std::string& word) {
   return std::isnan(value) ? HUGE_VAL : value;
 }
 
-std::map<int, double> parse_slow(const std::vector<std::string>& words, int ranks) {
+std::map<int, double> parse_slow(const std::vector<std::string>& words) {
   std::map<int, double> slow;
   for (const std::string& word : words) {
     const std::size_t equals = word.find('=');
     const double rank = parse_number(word.substr(0, equals));
     const double factor = equals == std::string::npos ? HUGE_VAL : parse_number(word.substr(equals + 1));
     require(rank >= 0 && rank < 1e6 && rank == std::floor(rank) && factor > 0 && factor <= 1e6, "--slow", "RANK=FACTOR, such as 2=1.5");
-    if (rank >= ranks) throw UsageError(fmt::format("--slow names rank {}, but there are {} at most; ranks count from 0", rank, ranks));
     slow[static_cast<int>(rank)] = factor;
   }
   return slow;
+}
+
+void require_slow_ranks(const std::map<int, double>& slow, int ranks) {
+  if (!slow.empty() && slow.rbegin()->first >= ranks)
+    throw UsageError(fmt::format("--slow names rank {}, but there are {} at most; ranks count from 0", slow.rbegin()->first, ranks));
 }
 
 std::vector<std::string> split_list(const std::string& text) {

@@ -62,8 +62,10 @@ inline constexpr const char* kNoSpeed = "a text of one token has no time between
 /// A word as a number; infinity, which no flag allows, if it is not a number.
 double parse_number(const std::string& word);
 
-/// --slow: a list of RANK=FACTOR, for `ranks` ranks. Throws UsageError for anything else.
-std::map<int, double> parse_slow(const std::vector<std::string>& words, int ranks);
+/// --slow: a list of RANK=FACTOR. Throws UsageError for anything else.
+std::map<int, double> parse_slow(const std::vector<std::string>& words);
+/// Throws UsageError if --slow names another rank than the first `ranks`.
+void require_slow_ranks(const std::map<int, double>& slow, int ranks);
 
 /// The words between commas; an empty text is one empty word.
 std::vector<std::string> split_list(const std::string& text);

@@ -82,7 +82,8 @@ PlanOptions read_plan(const cxxopts::ParseResult& r) {
   if (named && given(r, "ranks")) throw UsageError("--ranks is for machines like this one; leave it out, or --hostfile and --profiles");
   o.ranks = r["ranks"].as<int>();
   require(o.ranks >= 1 && o.ranks <= kMaxRanks, "--ranks", "between 1 and 1024");
-  if (r.count("slow")) o.slow = parse_slow(r["slow"].as<std::vector<std::string>>(), named ? kMaxRanks : o.ranks);
+  if (r.count("slow")) o.slow = parse_slow(r["slow"].as<std::vector<std::string>>());
+  if (!named) require_slow_ranks(o.slow, o.ranks);
   o.threads = number_in(r, "threads", 0, 1024, "between 0 and 1024", "-t").value_or(0);
   o.context = read_context_size(r);
   o.batch = read_batch(r, {});

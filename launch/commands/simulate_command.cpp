@@ -97,6 +97,7 @@ Simulator::Simulator(const SimulationOptions& flags) : flags_(flags) {
   if (!flags_.ranks.empty()) numbers_.ranks = flags_.ranks;
   std::ranges::sort(numbers_.ranks);
   numbers_.ranks.erase(std::unique(numbers_.ranks.begin(), numbers_.ranks.end()), numbers_.ranks.end());
+  if (!numbers_.ranks.empty()) require_slow_ranks(flags_.slow, numbers_.ranks.back());
   if (!flags_.draft_models.empty()) {
     numbers_.drafters = static_cast<int>(flags_.draft_models.size());
     numbers_.draft_heads = false;

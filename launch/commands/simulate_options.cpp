@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "launch/commands/idle_flags.hpp"
 #include "launch/flag_groups.hpp"
 #include "launch/flag_values.hpp"
@@ -29,9 +27,7 @@ void read_lists(const cxxopts::ParseResult& r, SimulationOptions& o) {
     require(cost >= 0 && cost <= 100 && (o.width_cost.size() == 1 || cost > 0), "--width-cost",
             "one share of 0 or more, or the times of 1, 2, 3, ... rows relative to one row, such as 1,1.04,1.1");
   }
-  if (!r.count("slow")) return;
-  o.slow =
-      parse_slow(r["slow"].as<std::vector<std::string>>(), o.ranks.empty() ? kMaxRanks : *std::max_element(o.ranks.begin(), o.ranks.end()));
+  if (r.count("slow")) o.slow = parse_slow(r["slow"].as<std::vector<std::string>>());
 }
 
 }  // namespace

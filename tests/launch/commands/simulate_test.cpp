@@ -288,6 +288,8 @@ TEST(Simulate, NonsenseFlag_isNamed) {
                                                              {{"--ranks", "2000"}, "--ranks"},
                                                              {{"--strategy", "magic"}, "--strategy"},
                                                              {{"--slow", "1"}, "--slow"},
+                                                             {{"--slow", "99=2"}, "--slow names rank 99, but there are 8 at most"},
+                                                             {{"--slow", "4=2", "--ranks", "2,4"}, "--slow names rank 4"},
                                                              {{"--width-cost", "1,0"}, "--width-cost"},
                                                              {{"--acceptance", "0.9", "--acceptance4", "0.5"}, "--acceptance4"},
                                                              {{"--bandwidth", "0"}, "--bandwidth"},
