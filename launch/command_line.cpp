@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "launch/flag_groups.hpp"
@@ -111,6 +112,22 @@ void refuse_other_notations(const std::string& word, const std::string& command,
   if (known.contains(word.substr(1, equals - 1)))
     throw UsageError(fmt::format("'{}' is not a flag; long flags have two dashes: -{}", word, word));
   throw unknown_flag(word, command, flags);
+}
+
+/// Refuses flags with a dash of typography, as on web pages, for a hyphen. Other words may begin with one.
+void refuse_other_dashes(const std::string& word, const std::map<std::string, bool>& known, const cxxopts::Options& flags) {
+  static const std::vector<std::string> kDashes{"-", "\u2010", "\u2011", "\u2012", "\u2013", "\u2014", "\u2015", "\u2212"};
+  std::string_view name = word;
+  for (auto dash = kDashes.begin(); dash != kDashes.end();) {
+    dash = std::ranges::find_if(kDashes, [&](const std::string& d) { return name.starts_with(d); });
+    if (dash != kDashes.end()) name.remove_prefix(dash->size());
+  }
+  const std::string rest(name), bare = rest.substr(0, rest.find('='));
+  if (word.find_first_not_of('-') == word.size() - name.size()) return;
+  const bool is_long = known.contains(bare);
+  const std::string meant = (is_long ? "--" : "-") + rest;
+  if (is_long || std::ranges::count(written_flags(flags), "-" + bare) > 0)
+    throw UsageError(fmt::format("'{}' begins with a dash that is no hyphen; write {}", word, meant));
 }
 
 /// Whether the word after this one is a text, whatever it looks like.
@@ -231,6 +248,7 @@ std::vector<std::string> spelled_out(int argc, const char* const* argv, const cx
   std::vector<std::string> words;
   for (int i = 1; i < argc; ++i) {
     const bool text = takes_text(argv[i - 1]);
+    if (!text) refuse_other_dashes(argv[i], known, flags);
     if (!text) refuse_other_notations(argv[i], argv[1], flags, known);
     words.push_back(text ? argv[i] : spelled_out(argv[i]));
   }

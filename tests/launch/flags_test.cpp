@@ -312,5 +312,13 @@ TEST(Flags, ContextOfABenchmark_isShortenedByItsOwnFlags) {
   EXPECT_NE(outcome.warnings()[0].find("lower -p, -n, -pg or -d"), std::string::npos) << outcome.err;
 }
 
+TEST(Flags, DashesThatAreNoHyphens_areToldTheRightForm) {
+  const Arguments text{"run", "-m", kModel, "-p", "x"};
+  for (const auto& [word, meant] : {std::pair{"–n", "-n"}, {"—temp", "--temp"}, {"−−temp=0.8", "--temp=0.8"}, {"–ngl", "-ngl"}, {"-–seed", "--seed"}})
+    expect_refused(joined(text, {word, "5"}), fmt::format("'{}' begins with a dash that is no hyphen; write {}", word, meant));
+  EXPECT_EQ(std::get<RunOptions>(parse({"run", "-m", kModel, "-p", "–n"}).options).text.prompt, "–n");
+  expect_refused(joined(text, {"– he said"}), "has no flag before it");
+}
+
 }  // namespace
 }  // namespace yamata::test
