@@ -17,7 +17,7 @@ enum class Placement {
   kOne,      ///< one unit
   kSharing,  ///< units that share every layer
   kApart,    ///< the target on one unit, the guess source on another
-  kFree
+  kPipeline  ///< several ranks, or a unit of its own for the guess source
 };
 
 struct Preset {
@@ -77,7 +77,7 @@ const std::array kPresets{Preset{.name = "sequential",
                           Preset{.name = "pipeinfer",
                                  .what = "chains of guesses in flight, one behind the other",
                                  .needed_sources = NeededSources::kDraft,
-                                 .placement = Placement::kFree,
+                                 .placement = Placement::kPipeline,
                                  .strategy = Strategy::kPipeInfer,
                                  .policy = "chain"}};
 
@@ -114,6 +114,11 @@ void require_units(const Preset& preset, const JobOptions& job) {
         fmt::format("--preset {} is {}; say which with --units and --draft-units, as in {}", preset.name, preset.what, preset.units));
 }
 
+/// Whether the guesses have a pipeline only on several ranks.
+bool wants_ranks(const Preset& preset, const JobOptions& job) {
+  return preset.placement == Placement::kPipeline && job.draft_units.empty();
+}
+
 /// Sets a value of the preset if its flag is not given.
 template <class Value, class Of>
 void say(const cxxopts::ParseResult& r, const char* flag, Value& value, const Of& of) {
@@ -135,6 +140,7 @@ void read_preset(const cxxopts::ParseResult& r, RunOptions& o) {
   require_units(preset, o.job);
   require_guessers(preset, o.job);
   o.job.share_rule = preset.share_rule;
+  o.wants_ranks = wants_ranks(preset, o.job);
   if (preset.strategy && given(r, "strategy") && o.job.strategy != preset.strategy)
     throw UsageError(
         fmt::format("--preset {} is --strategy {}; leave --strategy out, or choose another preset", name, strategy_name(*preset.strategy)));

@@ -78,9 +78,13 @@ Request make_request(const RunOptions& options, std::vector<TokenId> prompt, con
   return request;
 }
 
-/// Warns of flags about guesses that have no effect.
-void warn_of_no_guesses(const Job& job, const RunOptions& options) {
+/// Warns of flags about guesses that have no effect, or not the one that they are for.
+void warn_of_no_guesses(Job& job, const RunOptions& options) {
   std::ranges::for_each(options.idle_flags, warn);
+  if (options.wants_ranks && job.transport().size() == 1)
+    warn(
+        "--preset pipeinfer is for several ranks: on one, the target and the draft take turns; start more with mpirun, or give the draft "
+        "a unit of its own with --draft-units");
   if (job.gave_up_drafting()) {
     for (const std::string& file : options.job.draft_models)
       MappedFile{file};  // a name that is wrong should be found now, not with more ranks

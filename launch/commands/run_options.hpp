@@ -15,6 +15,7 @@ struct RunOptions {
   SpeculationOptions speculation;
   bool ignore_eos = false, logits_checksum = false;
   std::string json_file, csv_file, trace_file;
+  bool wants_ranks = false;             ///< the preset's guesses have no pipeline on a single rank
   std::vector<std::string> idle_flags;  ///< lines about flags without effect
   std::string fewer_drafts;             ///< the remedy if there are more drafts than ranks for them
 

@@ -121,6 +121,15 @@ TEST(CommandLine, DraftOnTheOnlyRank_isUsedWithoutBeingAskedFor) {
   EXPECT_GT(std::accumulate(drafted.begin(), drafted.end(), 0.0), 0) << "the prompt at least is drafted on";
 }
 
+TEST(CommandLine, PipeInferOnTheOnlyRank_isWarnedOf) {
+  const Arguments job{"run", "--preset", "pipeinfer", "-m", kModel, "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf",
+                      "-p",  kPrompt,    "-n",        "4"};
+  const auto warnings = run(yamata(job)).warnings();
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_TRUE(warnings[0].starts_with("yamata: warning: --preset pipeinfer is for several ranks")) << warnings[0];
+  EXPECT_EQ(run(yamata(job, 2)).warnings().size(), 0u);
+}
+
 TEST(CommandLine, DraftOfAnotherVocabulary_isRefusedWithTheTokenNamed) {
   const TemporaryFolder folder;
   std::string draft = read_file(YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf");
