@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -92,8 +93,26 @@ std::vector<std::string> written_flags(const cxxopts::Options& flags) {
 }
 
 UsageError unknown_flag(const std::string& word, const std::string& command, const cxxopts::Options& flags) {
+  if (word.size() > 1 && std::isdigit(static_cast<unsigned char>(word[1])))
+    return UsageError(fmt::format("'{}' stands where a flag{} is expected; 'yamata {} --help' lists them", word,
+                                  command == "quantize" ? " or a number from 0 on" : "", command));
   return UsageError(
       fmt::format("'{}' is not a flag;{} 'yamata {} --help' lists them", word, did_you_mean(word, written_flags(flags)), command));
+}
+
+UsageError takes_no_value(const std::string& word, const std::string& flag) {
+  return UsageError(fmt::format("'{}': {} takes no value; write it alone, or leave it out", word, flag));
+}
+
+/// Refuses '=' after a flag of one letter.
+[[noreturn]] void refuse_equals(const std::string& word, const std::string& command, const cxxopts::Options& flags) {
+  const std::string flag = word.substr(0, 2);
+  for (const cxxopts::HelpOptionDetails& known : all_flags(flags)) {
+    if (known.s != flag.substr(1)) continue;
+    if (known.is_boolean) throw takes_no_value(word, flag);
+    throw UsageError(fmt::format("'{}': write '{} {}', without '='", word, flag, word.substr(3)));
+  }
+  throw unknown_flag(flag, command, flags);
 }
 
 /// Refuses notations that would be misread: long flags with one dash, '=' after a short one, and a value for a flag that takes none.
@@ -102,12 +121,11 @@ void refuse_other_notations(const std::string& word, const std::string& command,
   const std::size_t equals = word.find('=');
   if (word.starts_with("--") && equals != std::string::npos) {
     const auto flag = known.find(word.substr(2, equals - 2));
-    if (flag != known.end() && flag->second)
-      throw UsageError(fmt::format("'{}': --{} takes no value; leave it out to turn it off", word, flag->first));
+    if (flag != known.end() && flag->second) throw takes_no_value(word, "--" + flag->first);
     return;
   }
   if (word.size() < 3 || word[0] != '-' || !std::isalpha(static_cast<unsigned char>(word[1])) || spelled_out(word) != word) return;
-  if (equals == 2) throw UsageError(fmt::format("'{}': write '{} {}', without '='", word, word.substr(0, 2), word.substr(3)));
+  if (equals == 2) refuse_equals(word, command, flags);
   if (!std::isalpha(static_cast<unsigned char>(word[2]))) return;
   if (known.contains(word.substr(1, equals - 1)))
     throw UsageError(fmt::format("'{}' is not a flag; long flags have two dashes: -{}", word, word));
@@ -160,7 +178,7 @@ std::string why_no_number(const std::string& value) {
   if (value.empty()) return "is not a number; is a variable unset?";
   const std::size_t sign = value[0] == '-';
   const bool digits = value.size() > sign && value.find_first_not_of("0123456789", sign) == std::string::npos;
-  if (!digits) return read_number<double>(value) ? "is not a whole number" : "is not a number";
+  if (!digits) return std::isfinite(read_number<double>(value).value_or(HUGE_VAL)) ? "is not a whole number" : "is not a number";
   return value[0] == '-' ? "is negative; the flag takes a number from 0 on" : "is too large";
 }
 
@@ -276,6 +294,9 @@ UsageError plain_error(const std::string& what, const std::string& command, int 
   const bool unreadable = complaint.starts_with("Argument ") && complaint.find(" failed to parse") != std::string::npos;
   if (const auto wrong = unreadable ? misfit(complaint, argc, argv) : std::nullopt)
     return UsageError(fmt::format("{}: '{}' {}", wrong->flag, wrong->value, why_no_number(wrong->value)));
+  constexpr std::string_view kMissing = " is missing an argument";
+  if (complaint.ends_with(kMissing))
+    return UsageError(fmt::format("{} needs a value; 'yamata {} --help' lists the flags", quoted(complaint), command));
   return UsageError(fmt::format("{}; 'yamata {} --help' lists the flags", complaint, command));
 }
 

@@ -60,7 +60,7 @@ std::optional<Range> parse_range(std::string_view text) {
 template <class T>
 std::istream& read_decimal(std::istream& in, T& number) {
   const auto whole = read_number<T>(std::string(std::istreambuf_iterator<char>(in), {}));
-  if (!whole) in.setstate(std::ios::failbit);
+  if (!whole || !std::isfinite(*whole)) in.setstate(std::ios::failbit);
   number = whole.value_or(T{});
   return in;
 }

@@ -11,7 +11,8 @@
 
 namespace yamata {
 
-/// A floating-point number in a flag. The whole word must be one: cxxopts itself would read "0,8" and "1gbit" as 0 and 1.
+/// A floating-point number in a flag. The whole word must be one, and finite: cxxopts itself would read "0,8" and
+/// "1gbit" as 0 and 1.
 template <class T>
 struct Decimal {
   T value{};

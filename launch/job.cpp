@@ -313,10 +313,10 @@ Job::Outcome Job::lead(const Purpose& purpose, const std::function<void(Head& he
   return {};
 }
 
-void require_prompt_fits(std::int64_t tokens, int context, const Hyperparameters& h) {
+void require_prompt_fits(std::int64_t tokens, int context, const Hyperparameters& h, const char* shorter) {
   if (tokens <= context) return;
-  throw UsageError(fmt::format("the prompt has {} tokens, the context holds {}{} the prompt", tokens, context,
-                               context < h.context ? "; raise -c or shorten" : ", and the model was trained for no longer text; shorten"));
+  throw UsageError(fmt::format("the prompt has {} tokens, the context holds {}{} {}", tokens, context,
+                               context < h.context ? "; raise -c or" : ", and the model was trained for no longer text;", shorter));
 }
 
 }  // namespace yamata

@@ -178,7 +178,7 @@ class Job {
 };
 
 /// Throws UsageError if a prompt is longer than the context of a job with this model.
-void require_prompt_fits(std::int64_t tokens, int context, const Hyperparameters& h);
+void require_prompt_fits(std::int64_t tokens, int context, const Hyperparameters& h, const char* shorter = "shorten the prompt");
 
 // The commands, on the head. Each prints its result, and throws errors for the user.
 void run_command(Job& job, const RunOptions& options);

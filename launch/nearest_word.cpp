@@ -37,7 +37,7 @@ std::string nearest_word(const std::string& word, const std::vector<std::string>
     }
     if (meant.size() > 1 && bare.starts_with(meant) && (longer.empty() || candidate.size() < longer.size())) longer = candidate;
   }
-  return nearest.empty() ? longer : nearest;
+  return longer.empty() ? nearest : longer;
 }
 
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& known) {

@@ -110,7 +110,7 @@ std::vector<PlannedHost> find_hosts(const PlanOptions& o, const ModelFile& model
 /// The number of tokens to generate. Throws UsageError if prompt or text do not fit the context.
 int read_length(const PlanOptions& o, int context, const Hyperparameters& h) {
   constexpr int kLength = 128;
-  require_prompt_fits(o.prompt_tokens, context, h);
+  require_prompt_fits(o.prompt_tokens, context, h, "lower --prompt-tokens");
   const std::int64_t room = std::int64_t{context} - o.prompt_tokens + 1;  // the last token of a text needs no cell
   if (o.generate && *o.generate > room)
     throw UsageError(fmt::format("the context of {} tokens is full after {} of -n {}{} lower -n", context, counted(room, "token"),

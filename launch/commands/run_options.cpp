@@ -41,9 +41,8 @@ void read_strategy(const cxxopts::ParseResult& r, RunOptions& o) {
   o.job.guesses_text = o.speculation.looks_up();
   const bool speculates = o.job.strategy && o.job.strategy != Strategy::kIterative;
   if (speculates && !o.job.guesses_text && !o.job.guesses())
-    throw UsageError(fmt::format(
-        "--strategy {} with --policy chain or --no-lookup needs a draft model or heads; name one with -md FILE.gguf or --heads FILE",
-        name));
+    throw UsageError(fmt::format("--strategy {} with {} needs a draft model or heads; name one with -md FILE.gguf or --heads FILE", name,
+                                 o.speculation.lookup ? "--policy chain" : "--no-lookup"));
 }
 
 }  // namespace

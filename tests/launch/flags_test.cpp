@@ -207,6 +207,8 @@ TEST(Flags, NumbersThatDoNotFit_areRefusedWithTheFlagAndTheReason) {
   expect_refused(joined(text, {"--seed=-1"}), "--seed: '-1' is negative");
   expect_refused(joined(text, {"-n", "5.5"}), "-n: '5.5' is not a whole number");
   expect_refused(joined(text, {"-n", "99999999999999"}), "-n: '99999999999999' is too large");
+  expect_refused(joined(text, {"--temp", "inf"}), "--temp: 'inf' is not a number");
+  expect_refused(joined(text, {"--temp", "nan"}), "--temp: 'nan' is not a number");
   expect_refused(joined(text, {"-n", ""}), "-n: '' is not a number; is a variable unset?");
   expect_refused(joined(text, {"-n", "-"}), "-n: '-' is not a number");
   expect_refused({"run", "-m", kModel, "-p", "hello", "-s", "hello"}, "-s: 'hello' is not a number");
@@ -232,6 +234,7 @@ TEST(Flags, UnknownFlags_areRefusedWithTheNearest) {
                                     {"--md", "-md"},
                                     {"--n-predict", "--predict"},
                                     {"--batch", "--batch-size"},
+                                    {"--ctx", "--ctx-size"},
                                     {"--promt", "--prompt"},
                                     {"-promt", "--prompt"},
                                     {"--Model", "--model"}}) {
@@ -314,10 +317,28 @@ TEST(Flags, ContextOfABenchmark_isShortenedByItsOwnFlags) {
 
 TEST(Flags, DashesThatAreNoHyphens_areToldTheRightForm) {
   const Arguments text{"run", "-m", kModel, "-p", "x"};
-  for (const auto& [word, meant] : {std::pair{"–n", "-n"}, {"—temp", "--temp"}, {"−−temp=0.8", "--temp=0.8"}, {"–ngl", "-ngl"}, {"-–seed", "--seed"}})
+  for (const auto& [word, meant] :
+       {std::pair{"–n", "-n"}, {"—temp", "--temp"}, {"−−temp=0.8", "--temp=0.8"}, {"–ngl", "-ngl"}, {"-–seed", "--seed"}})
     expect_refused(joined(text, {word, "5"}), fmt::format("'{}' begins with a dash that is no hyphen; write {}", word, meant));
   EXPECT_EQ(std::get<RunOptions>(parse({"run", "-m", kModel, "-p", "–n"}).options).text.prompt, "–n");
   expect_refused(joined(text, {"– he said"}), "has no flag before it");
+}
+
+TEST(Flags, ComplaintsOfTheParser_areInTheWordsOfThisProgram) {
+  const Arguments text{"run", "-m", kModel, "-p", "x"};
+  expect_refused(joined(text, {"--temp"}), "--temp needs a value; 'yamata run --help' lists the flags");
+  expect_refused(joined(text, {"-ngl"}), "-ngl needs a value");
+  expect_refused(joined(text, {"-n"}), "-n needs a value");
+  expect_refused(joined(text, {"-h=3"}), "'-h=3': -h takes no value");
+  expect_refused(joined(text, {"-x=3"}), "'-x' is not a flag");
+  expect_refused({"quantize", "a", "b", "Q4_0", "-3"}, "'-3' stands where a flag or a number from 0 on is expected");
+  expect_refused(joined(text, {"-3"}), "'-3' stands where a flag is expected");
+}
+
+TEST(Flags, StrategyWithoutAGuessSource_isToldTheFlagThatWasGiven) {
+  const Arguments text{"run", "-m", kModel, "-p", "x", "--strategy", "speculative"};
+  expect_refused(joined(text, {"--no-lookup"}), "--strategy speculative with --no-lookup needs a draft model");
+  expect_refused(joined(text, {"--policy", "chain"}), "--strategy speculative with --policy chain needs a draft model");
 }
 
 }  // namespace

@@ -90,9 +90,9 @@ TEST(Plan, DamagedProfile_isNamedWithItsKey) {
   write_profile(folder, "ash", 1.0);
   const Json good = Json::parse(read_file(file));
   const std::vector<std::pair<const char*, Json>> damages{
-      {"/widths/1/width", -5.5},   {"/widths/1/width", -1},  {"/widths/1/width", 3000000000}, {"/widths/0/width", -5},
-      {"/widths/1/width", 0},      {"/widths/1/width", 0.5}, {"/widths/1/width", 16.5},       {"/widths/1/width", 99999},
-      {"/widths/1/time_s", -1},    {"/widths/1/time_s", 0},  {"/model/threads", 0},           {"/model/weight_bytes", 0},
+      {"/widths/1/width", -5.5},       {"/widths/1/width", -1},  {"/widths/1/width", 3000000000}, {"/widths/0/width", -5},
+      {"/widths/1/width", 0},          {"/widths/1/width", 0.5}, {"/widths/1/width", 16.5},       {"/widths/1/width", 99999},
+      {"/widths/1/time_s", -1},        {"/widths/1/time_s", 0},  {"/model/threads", 0},           {"/model/weight_bytes", 0},
       {"/machine/available_bytes", -1}};
   for (const auto& [where, value] : damages) {
     Json profile = good;
@@ -252,8 +252,8 @@ TEST(Plan, TextThatRunWouldNotFinish_isRefused) {
     EXPECT_EQ(outcome.code, 1) << words;
     EXPECT_NE(outcome.err.find(words), std::string::npos) << outcome.err;
   };
-  refused({"-c", "100", "--prompt-tokens", "500"}, "the prompt has 500 tokens, the context holds 100; raise -c or shorten the prompt");
-  refused({"--prompt-tokens", "1025"}, "the context holds 1024, and the model was trained for no longer text; shorten the prompt");
+  refused({"-c", "100", "--prompt-tokens", "500"}, "the prompt has 500 tokens, the context holds 100; raise -c or lower --prompt-tokens");
+  refused({"--prompt-tokens", "1025"}, "the context holds 1024, and the model was trained for no longer text; lower --prompt-tokens");
   refused({"-c", "100", "-n", "38"}, "the context of 100 tokens is full after 37 tokens of -n 38; raise -c or lower -n");
   refused({"-n", "50000"}, "the context of 1024 tokens is full after 961 tokens of -n 50000, and the model was trained for no longer text");
   refused({"-n", "1"}, "a text of one token has no time between tokens");
