@@ -29,16 +29,21 @@ bool is_special(const std::string& path) {
   return path.starts_with("/dev/") || (std::filesystem::exists(status) && std::filesystem::is_other(status));
 }
 
+/// The file that a symbolic link points to, which need not exist: the link stays. Links in /dev are written to as they are.
+std::string followed(const std::string& path) {
+  constexpr int kMaxLinks = 40;  // as many as the system follows
+  if (is_special(path)) return path;
+  std::error_code unseen;
+  std::filesystem::path file = path;
+  for (int links = 0; links < kMaxLinks && std::filesystem::is_symlink(file, unseen); ++links)
+    file = file.parent_path() / std::filesystem::read_symlink(file, unseen);
+  return file.string();
+}
+
 /// The path without links and "..", also of a file that does not exist.
 std::filesystem::path real_path(const std::string& path) {
   std::error_code unseen;
-  return std::filesystem::weakly_canonical(std::filesystem::absolute(path, unseen), unseen);
-}
-
-/// The file that a symbolic link points to: the link stays. Links in /dev are written to as they are.
-std::string followed(const std::string& path) {
-  std::error_code unseen;
-  return !is_special(path) && std::filesystem::is_symlink(path, unseen) ? real_path(path).string() : path;
+  return std::filesystem::weakly_canonical(std::filesystem::absolute(followed(path), unseen), unseen);
 }
 
 std::string temporary_of(const std::string& path) { return fmt::format("{}.{}.tmp", path, getpid()); }

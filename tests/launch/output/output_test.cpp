@@ -322,6 +322,20 @@ TEST(WriteFile, Link_isFollowed) {
   EXPECT_TRUE(std::filesystem::is_symlink(link));
 }
 
+TEST(WriteFile, LinkToAFileThatDoesNotExist_isFollowed) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "file", link = folder / "link", loop = folder / "loop";
+  std::filesystem::create_symlink("file", folder / "next");
+  std::filesystem::create_symlink("next", link);
+  std::filesystem::create_symlink("loop", loop);
+  check_writable({link, OutputKind::kJson}, {});
+  EXPECT_THROW(check_outputs({{link, OutputKind::kJson}, {file, OutputKind::kTrace}}, {}), UsageError);
+  yamata::write_file(link, "text");
+  EXPECT_EQ(read_file(file), "text");
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_THROW(check_writable({loop, OutputKind::kJson}, {}), ModelError);
+}
+
 TEST(WriteFile, Pipe_isWrittenTo) {
   const TemporaryFolder folder;
   const std::string path = folder / "pipe";
