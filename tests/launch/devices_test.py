@@ -107,7 +107,7 @@ ERRORS = [
     (1, 'leave out -md, --heads and --mtp', 1, '--preset sequential --mtp', ''),
     (1, 'the target on emulated:0, too', 1, f'--units cpu+emulated --draft-units emulated:0 --heads {HEADS["dgf"]}', ''),
     (1, 'the target on emulated:0, too', 1, f'-ngl 2 --draft-units emulated -md {DRAFT}', ''),
-    (1, "'-ngl' is missing an argument", 1, '-ngl', ''),
+    (1, '-ngl needs a value', 1, '-ngl', ''),
     (1, 'YAMATA_DEVICE=waits=never: unknown', 1, '--units emulated', 'waits=never'),
     (1, 'YAMATA_DEVICE=waits=never: unknown', 1, '', 'none waits=never'),
     (1, 'YAMATA_DEVICE=waits=never: unknown', 2, '-t 1 --layer-split 0.5,0.5', 'waits=never'),
