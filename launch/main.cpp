@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <exception>
 #include <memory>
 #include <system_error>
 #include <thread>
@@ -29,6 +30,32 @@
 
 namespace yamata {
 namespace {
+
+/// The command line. It is read once, since a file that it names may be a pipe.
+class GivenFlags {
+ public:
+  GivenFlags(int argc, char** argv) {
+    try {
+      line_ = parse_command_line(argc, argv);
+    } catch (...) {
+      fault_ = std::current_exception();
+    }
+  }
+  /// Throws the error of reading it.
+  const CommandLine& line() const {
+    if (fault_) std::rethrow_exception(fault_);
+    return line_;
+  }
+  /// --timeout; its default if the flags cannot be read.
+  std::chrono::milliseconds timeout() const {
+    const std::vector<JobOptions> jobs = jobs_of(line_);
+    return jobs.empty() ? JobOptions{}.timeout : jobs.front().timeout;
+  }
+
+ private:
+  CommandLine line_;
+  std::exception_ptr fault_;
+};
 
 /// The processes of this job: MPI's ranks, or only this one.
 struct World {
@@ -184,9 +211,9 @@ void require_launcher(const World& world) {
                   world.host));
 }
 
-int head_main(int argc, char** argv, World& world) {
+int head_main(const GivenFlags& flags, World& world) {
   int code = code_of(world, [&] {
-    run_head(parse_command_line(argc, argv), world);
+    run_head(flags.line(), world);
     require_pages();
     require_launcher(world);
   });
@@ -208,23 +235,13 @@ int head_main(int argc, char** argv, World& world) {
   return code;
 }
 
-/// --timeout; if the flags cannot be read, its default: the error is reported later.
-std::chrono::milliseconds timeout_of(int argc, char** argv) {
-  try {
-    const std::vector<JobOptions> jobs = jobs_of(parse_command_line(argc, argv));
-    if (!jobs.empty()) return jobs.front().timeout;
-  } catch (const Error&) {
-  }
-  return JobOptions{}.timeout;
-}
-
-int worker_main(int argc, char** argv, World& world) {
+int worker_main(const GivenFlags& flags, World& world) {
   WorkerSetup setup;
   setup.host = world.host;
   std::unique_ptr<Job> job;
   std::size_t next = 0;
   setup.open = [&] {
-    const CommandLine line = parse_command_line(argc, argv);
+    const CommandLine& line = flags.line();
     if (!line.text.empty()) return wire::Hello{};
     const std::vector<JobOptions> jobs = jobs_of(line);
     if (next == jobs.size()) throw ClusterError("this rank was started with other flags than rank 0; give all ranks the same ones");
@@ -265,7 +282,8 @@ int worker_main(int argc, char** argv, World& world) {
 
 int main(int argc, char** argv) {
   using namespace yamata;
-  const auto timeout = timeout_of(argc, argv);
+  const GivenFlags flags(argc, argv);
+  const auto timeout = flags.timeout();
   guard_rank(argc, argv, timeout);
   before_job_ends(job_is_over);
   catch_interrupts();
@@ -274,7 +292,7 @@ int main(int argc, char** argv) {
     World world = make_world(timeout);
     // The head sends heartbeats to the others after its own preparations.
     tell_guard(world.transport->rank() == 0 ? Phase::kAlone : Phase::kWatched);
-    return world.transport->rank() == 0 ? head_main(argc, argv, world) : worker_main(argc, argv, world);
+    return world.transport->rank() == 0 ? head_main(flags, world) : worker_main(flags, world);
   } catch (const Error& e) {
     print_error("yamata: {}\n", e.what());
     return static_cast<int>(e.code());

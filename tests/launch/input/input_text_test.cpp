@@ -124,6 +124,14 @@ TEST(InputText, APipeIsReadToItsEnd) {
   EXPECT_EQ(command.process().out(), run(yamata({"tokenize", "-m", kModel, "-p", "Once upon"})).out);
 }
 
+TEST(InputText, TreeOfAPipe_isReadOnce) {
+  Arguments command{"sh", "-c", R"(echo '{"tree": [[0], [1]]}' | "$@")", "sh"};
+  for (const std::string& word : yamata({"simulate", "--ranks", "2", "-n", "8", "--policy", "static-tree", "--tree", "/dev/stdin"}))
+    command.push_back(word);
+  const Outcome outcome = run(command);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+}
+
 TEST(InputText, PromptThatWasNotFinishedUnderMpirun_isNotAnswered) {
   WaitingCommand command(yamata({"run", "-m", kModel, "-f", "-", "-n", "20", "--ignore-eos"}, 2));
   command.type("Once upon");
