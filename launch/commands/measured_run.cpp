@@ -6,7 +6,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "launch/input/input_text.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
@@ -149,8 +148,8 @@ simulation::Recording read_text_of(const Json& j) {
 
 }  // namespace
 
-MeasuredRun read_measured_run(const std::string& path) {
-  const auto j = Json::parse(read_text(path, kFromFlag), nullptr, false);
+MeasuredRun parse_measured_run(const std::string& text, const std::string& path) {
+  const auto j = Json::parse(text, nullptr, false);
   MeasuredRun run;
   try {
     run.strategy = j.value("strategy", "iterative");

@@ -27,7 +27,7 @@ struct MeasuredRun {
   simulation::Recording text;  ///< without tokens: unknown
 };
 
-/// Throws UsageError naming the file if it is not a result of `yamata run --json`.
-MeasuredRun read_measured_run(const std::string& path);
+/// Reads the text of a file. Throws ModelError naming the file if it is not a result of `yamata run --json`.
+MeasuredRun parse_measured_run(const std::string& text, const std::string& path);
 
 }  // namespace yamata

@@ -9,6 +9,7 @@
 #include "launch/commands/simulated_numbers.hpp"
 #include "launch/flag_values.hpp"
 #include "launch/guessing.hpp"
+#include "launch/input/input_text.hpp"
 #include "launch/job.hpp"
 #include "launch/output/output_file.hpp"
 #include "launch/output/report.hpp"
@@ -74,8 +75,9 @@ class Simulator {
 Simulator::Simulator(const SimulationOptions& flags) : flags_(flags) {
   bool knows_network = false;
   if (!flags_.from_file.empty()) {
-    const auto plan = read_plan_file(flags_.from_file);
-    if (!plan || plan->of_run) take_run(read_measured_run(flags_.from_file));
+    const std::string text = read_text(flags_.from_file, kFromFlag);  // once: it may be a pipe
+    const auto plan = parse_plan_file(text, flags_.from_file);
+    if (!plan || plan->of_run) take_run(parse_measured_run(text, flags_.from_file));
     if (plan) numbers_.take(*plan);
     knows_network = plan.has_value();
   }

@@ -137,8 +137,10 @@ std::string to_json(const PlannedJob& job, std::span<const PlannedHost> hosts, c
   return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::optional<PlanFile> read_plan_file(const std::string& path) {
-  const auto j = Json::parse(read_text(path, kFromFlag), nullptr, false);
+std::optional<PlanFile> read_plan_file(const std::string& path) { return parse_plan_file(read_text(path, kFromFlag), path); }
+
+std::optional<PlanFile> parse_plan_file(const std::string& text, const std::string& path) {
+  const auto j = Json::parse(text, nullptr, false);
   if (j.is_discarded()) throw ModelError(fmt::format("--from {} is not JSON; name a file that yamata wrote for --json", path));
   try {
     if (!j.is_object()) return std::nullopt;

@@ -34,5 +34,7 @@ std::string to_json(const PlannedJob& job, std::span<const PlannedHost> hosts, c
 /// The plan in a file of --from; nothing if the file is a JSON of something else. Throws ModelError if the file cannot be read, is not
 /// JSON, or has a damaged plan.
 std::optional<PlanFile> read_plan_file(const std::string& path);
+/// The same for the text of the file.
+std::optional<PlanFile> parse_plan_file(const std::string& text, const std::string& path);
 
 }  // namespace yamata

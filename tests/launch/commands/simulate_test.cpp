@@ -248,6 +248,15 @@ TEST_F(SimulateFrom, RunWithoutADraft_getsOneWhereFlagsSpeakOfIt) {
   EXPECT_NE(outcome.err.find("-md needs -m"), std::string::npos) << outcome.err;
 }
 
+TEST_F(SimulateFrom, RunOfAPipe_isReadOnce) {
+  const TemporaryFolder folder;
+  write_file(folder / "run.json", song().dump());
+  Arguments command{"sh", "-c", R"(cat "$0" | "$@")", folder / "run.json"};
+  for (const std::string& word : yamata({"simulate", "--from", "-", "--ranks", "2"})) command.push_back(word);
+  const Outcome outcome = run(command);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+}
+
 TEST_F(SimulateFrom, DamagedFile_isNamedInOneLine) {
   const std::vector<std::pair<const char*, Json>> damages{{"/prompt_token_ids", Json::array()}, {"/prompt_token_ids/0", 1.5},
                                                           {"/token_ids/3", 3000000000},         {"/token_ids/3", "x"},
