@@ -92,12 +92,14 @@ class Job {
   /// For what savings of a draft hold, which are kept for later jobs. On rank 0, once the layout is known.
   MeasurementKey savings_key(int model, const Purpose& purpose) const;
   enum class Then { kEnd, kNextJob };
+  /// mpirun asks this rank to end because another has ended, whose guard says why.
+  struct EndedWithOthers : Interrupted {};
   struct Outcome {
     std::vector<wire::Report> reports;  ///< one per rank; empty if another job follows
     bool interrupted = false;
   };
   /// Leads all ranks through this job, on rank 0, after open: connects, plans, loads, does `work`, and ends it. `then`: whether the ranks
-  /// stay for another job of this command. If the user interrupts, they all end.
+  /// stay for another job of this command. If the user interrupts, they all end. Throws EndedWithOthers.
   Outcome lead(const Purpose& purpose, const std::function<void(Head& head)>& work, Then then = Then::kEnd);
 
  private:
@@ -113,6 +115,7 @@ class Job {
   bool drafter_placement_is_open() const;
   bool measures() const;
   bool measures_widths() const;
+  bool needed_rank_has_ended(const wire::Start& plan, const Purpose& purpose) const;
   RankPlace place() const;
   ThreadChoice choose_cpus(const Topology& topology) const;
   std::uint64_t unit_bytes() const;

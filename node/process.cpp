@@ -1,6 +1,8 @@
 #include "node/process.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,6 +35,19 @@ std::string stat_field(pid_t process, int number) {
   return fields ? field : "";
 }
 
+/// A copy of another process's descriptor, with the same position in its file; -1 if the kernel does not give it.
+int share_descriptor(pid_t process, int descriptor) {
+#if defined(SYS_pidfd_open) && defined(SYS_pidfd_getfd)
+  const int handle = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
+  if (handle < 0) return -1;
+  const int shared = static_cast<int>(syscall(SYS_pidfd_getfd, handle, descriptor, 0));
+  close(handle);
+  return shared;
+#else
+  return -1;
+#endif
+}
+
 }  // namespace
 
 char process_state(pid_t process) {
@@ -51,6 +66,15 @@ bool process_waits_for_lock(pid_t process) { return first_bytes("/proc/" + std::
 pid_t process_parent(pid_t process) { return std::atoi(stat_field(process, 4).c_str()); }
 
 std::uint64_t process_start(pid_t process) { return std::strtoull(stat_field(process, 22).c_str(), nullptr, 10); }
+
+int open_output(pid_t process, int descriptor) {
+  const std::string path = "/proc/" + std::to_string(process) + "/fd/" + std::to_string(descriptor);
+  struct stat output {};
+  if (stat(path.c_str(), &output) == 0 && S_ISREG(output.st_mode)) {
+    if (const int shared = share_descriptor(process, descriptor); shared >= 0) return shared;
+  }
+  return open(path.c_str(), O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK);
+}
 
 bool is_mpirun(const std::string& name) {
   constexpr std::array<const char*, 4> kNames{"mpirun", "mpiexec", "orterun", "prterun"};

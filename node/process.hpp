@@ -18,6 +18,10 @@ pid_t process_parent(pid_t process);
 /// Its start time in ticks since boot, which distinguishes it from other processes with the same id. 0 if there is none.
 std::uint64_t process_start(pid_t process);
 
+/// Opens what another process writes to as this descriptor, to write there without waiting; -1 if that is impossible. In a file, its next
+/// output follows what is written, as far as the kernel allows sharing.
+int open_output(pid_t process, int descriptor);
+
 /// Open MPI's launcher, by any of its names.
 bool is_mpirun(const std::string& name);
 /// The daemon that it starts on each other machine.

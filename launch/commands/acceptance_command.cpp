@@ -76,13 +76,6 @@ class Counter final : public RequestObserver {
   bool shown_;
 };
 
-/// Whether the report of a rank that drafts is missing. `reports`: one per rank.
-bool lacks_drafter(const wire::Start& plan, const std::vector<wire::Report>& reports) {
-  const auto lost = [&](int rank) { return reports[static_cast<std::size_t>(rank)].role == "lost"; };
-  return std::any_of(plan.pipelines.begin() + 1, plan.pipelines.end(),
-                     [&](const wire::PipelinePlan& drafter) { return std::ranges::any_of(drafter.ranks, lost); });
-}
-
 }  // namespace
 
 void acceptance_command(Job& job, const AcceptanceOptions& options) {
@@ -102,9 +95,7 @@ void acceptance_command(Job& job, const AcceptanceOptions& options) {
   Counter counter(requests.size());
   AcceptanceReport report{
       .model = options.job.model, .prompts = requests.size(), .positions = 0, .sources = {}, .tree = options.speculation.policy.tree};
-  wire::Start plan;
   const Job::Outcome outcome = job.lead(purpose, [&](Head& head) {
-    plan = head.plan();
     GuessSources sources = connect_sources(job, std::move(vocabularies), decode.lookup ? std::make_shared<SuffixMemory>() : nullptr);
     std::vector<const GuessSource*> watched;
     for (const auto& source : sources.all()) watched.push_back(source.get());
@@ -121,8 +112,6 @@ void acceptance_command(Job& job, const AcceptanceOptions& options) {
     }
     report.sources = record.rates(watched);
   });
-  // If a drafter is lost, mpirun interrupts the other ranks. Then the drafter's guesses are missing in the rates.
-  if (outcome.interrupted && lacks_drafter(plan, outcome.reports)) throw Interrupted{};
   if (outcome.interrupted) {
     print_error("\nyamata: interrupted after {} of {}; the rates are those of the text so far\n", counter.done,
                 counted(static_cast<std::int64_t>(report.prompts), "prompt"));

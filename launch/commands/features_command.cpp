@@ -209,6 +209,8 @@ void features_command(Job& job, const FeaturesOptions& options) {
   std::size_t done = 0;
   try {
     write_features(job, options, done);
+  } catch (const Job::EndedWithOthers&) {
+    throw;
   } catch (const Interrupted&) {
     if (done == 0) print_error("yamata: interrupted before the first text was done, so {} is not written\n", options.output);
     throw;

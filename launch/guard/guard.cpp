@@ -112,8 +112,7 @@ class Guard {
   void check(Clock::time_point now) {
     if (starting() && !ending_) {
       if (const std::string complaint = start_.complaint(shared_state->phase, process_state(rank_) == 'T', now); !complaint.empty()) {
-        say(complaint);
-        end_rank();
+        give_up_start(complaint);
       }
     }
     check_launcher(now);
@@ -171,8 +170,20 @@ class Guard {
     if (code == 0 || !starting() || shared_state->leaving) return code;
     const std::string lack = lack_of_space(temporary_folder_of_mpi());
     if (lack.empty() || is_ended_for_lower_rank()) return code;
-    say(fmt::format("rank {} ({}) cannot start MPI: {}", mpi_rank_from_environment(), host_name(), lack));
+    say(cannot_start(lack));
     return static_cast<int>(ExitCode::kModel);
+  }
+
+  static std::string cannot_start(const std::string& lack) {
+    return fmt::format("rank {} ({}) cannot start MPI: {}", mpi_rank_from_environment(), host_name(), lack);
+  }
+
+  /// MPI has not started in time. On a full temporary folder it may wait instead of ending the rank.
+  [[noreturn]] void give_up_start(const std::string& complaint) {
+    const std::string lack = process_state(rank_) == 'T' ? "" : lack_of_space(temporary_folder_of_mpi());
+    say(lack.empty() ? complaint : cannot_start(lack));
+    if (rank_ > 0) kill(rank_, SIGKILL);
+    leave(lack.empty() ? kCluster : static_cast<int>(ExitCode::kModel));
   }
 
   /// Waits; true if the launcher announces meanwhile that it ends this process.

@@ -75,7 +75,7 @@ class Launcher {
   }
   /// Writes a line where mpirun writes its own.
   void say(const std::string& line) const {
-    const int fd = open(fmt::format("/proc/{}/fd/{}", process_, STDERR_FILENO).c_str(), O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK);
+    const int fd = open_output(process_, STDERR_FILENO);
     if (fd < 0) return;
     dprintf(fd, "yamata: %s\n", line.c_str());
     close(fd);
@@ -102,7 +102,15 @@ class Launcher {
   const Mpirun& mpirun_;
 };
 
-[[noreturn]] void see_end(const Launcher& launcher, std::chrono::milliseconds orderly, bool ordered) {
+/// Removes what a launcher that was killed has left; the other ranks and their guards may still be ending.
+void clear_while_others_end() {
+  for (auto waited = 0ms; session_is_left() && waited < kOrderly; waited += kLook) {
+    clear_leftovers();
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
+void see_end(const Launcher& launcher, std::chrono::milliseconds orderly, bool ordered) {
   bool over = launcher.ends_within(orderly);
   if (!over && launcher.wakes_daemon()) over = launcher.ends_within(kSecond);
   if (!over && !ordered) {
@@ -118,12 +126,6 @@ class Launcher {
     launcher.say("warning: mpirun hangs though the job is over, a fault of its library; it is ended with an exit code of its own");
     launcher.end_parent();
   }
-  // If the launcher was killed: the rank and its guard may still be ending.
-  for (auto waited = 0ms; session_is_left() && waited < kOrderly; waited += kLook) {
-    clear_leftovers();
-    std::this_thread::sleep_for(kLook);
-  }
-  _exit(0);
 }
 
 /// Returns when the process that has forked this one has ended.
@@ -141,6 +143,7 @@ void keep_awake(pid_t parent, const std::atomic<JobEnd>& end) {
   keep_awake(guard, end);
   const bool ordered = end == JobEnd::kOrdered || end == JobEnd::kAsked;
   if (launcher && (ordered || launcher->is_mpiruns())) see_end(*launcher, ordered ? kOrderly : deadline, ordered);
+  clear_while_others_end();
   _exit(0);
 }
 

@@ -119,9 +119,11 @@ std::string Liveness::isolation_text(int own, std::chrono::milliseconds silence,
   const bool several = names.size() > 1;
   const std::string others = fmt::format("{}", fmt::join(names, " and "));
   if (reaches_launcher == true) {
-    return fmt::format("{} {} been silent for {:g} s: {} stopped, dead or cut off; look at {} (or, on a slow link, raise --timeout)",
-                       others, several ? "have" : "has", seconds(silence), several ? "they are" : "it is",
-                       several ? "those machines" : "that machine");
+    return fmt::format(
+        "{} {} been silent for {:g} s: {} stopped, dead or cut off, or {} was cut off for a while; look at {} (or, on a slow "
+        "link, raise --timeout)",
+        others, several ? "have" : "has", seconds(silence), several ? "they are" : "it is", named(own),
+        several ? "those machines" : "that machine");
   }
   return fmt::format("{} has heard no other rank for {:g} s: it is cut off, or {} {} stopped, dead or cut off; look at all these machines "
                      "(or, on a slow link, raise --timeout)",

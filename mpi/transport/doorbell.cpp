@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
@@ -34,7 +35,10 @@ Address address(std::uint64_t job, int rank) {
   return address;
 }
 
-void write_to(int fd, const Address& to, char what) { sendto(fd, &what, 1, MSG_DONTWAIT | MSG_NOSIGNAL, to.get(), to.size); }
+/// False if nobody has that address any more.
+bool write_to(int fd, const Address& to, char what) {
+  return sendto(fd, &what, 1, MSG_DONTWAIT | MSG_NOSIGNAL, to.get(), to.size) == 1 || errno != ECONNREFUSED;
+}
 
 int open_bell(const Address& own) {
   const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -88,6 +92,10 @@ void Doorbell::notify(int rank) const {
   std::atomic_thread_fence(std::memory_order_seq_cst);  // either this rank sees the sleeper's flag, or the sleeper sees the message
   Sleeper* sleeper = sleepers_[static_cast<std::size_t>(rank)];
   if (fd_ >= 0 && sleeper && sleeper->sleeps.exchange(0) != 0) write_to(fd_, address(job_, rank), kOther);
+}
+
+bool Doorbell::has_ended(int rank) const {
+  return fd_ >= 0 && sleepers_[static_cast<std::size_t>(rank)] && !write_to(fd_, address(job_, rank), kOther);
 }
 
 void Doorbell::notify_own() const {

@@ -30,6 +30,8 @@ class Doorbell {
 
   /// Notifies another rank if it sleeps on this machine. Call it after sending the message.
   void notify(int rank) const;
+  /// Whether another rank of this machine has ended, as far as is known.
+  bool has_ended(int rank) const;
   /// Notifies this rank itself, asleep or not; from any thread.
   void notify_own() const;
   /// Sets whether others must notify this rank. After setting it, the rank checks once more for messages, and then waits.

@@ -37,6 +37,7 @@ class MpiTransport final : public Transport {
   std::uint64_t bytes_sent() const override { return bytes_sent_; }
   void forget(int rank) override;
   bool forgotten(int rank) const override { return forgotten_[static_cast<std::size_t>(rank)]; }
+  bool has_ended(int rank) const override { return bell_->has_ended(rank); }
   std::unique_ptr<GroupExchange> join_group(std::span<const int> ranks, int model) override;
   void nap(std::chrono::microseconds length) override;
   void sleep(std::chrono::microseconds limit) override;

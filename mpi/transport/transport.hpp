@@ -69,6 +69,8 @@ class Transport {
   /// This rank is lost: messages to it are dropped, and nothing waits for it any more.
   virtual void forget(int rank) = 0;
   virtual bool forgotten(int rank) const = 0;
+  /// Whether the process of a rank on this machine has ended, as far as is known.
+  virtual bool has_ended(int /*rank*/) const { return false; }
   /// The exchange among `ranks`, of which this rank is one, for layers that they share. All of them must call it. `model` distinguishes
   /// groups of the same ranks. The exchange is used by one other thread, and must not outlive this.
   virtual std::unique_ptr<GroupExchange> join_group(std::span<const int> ranks, int model);

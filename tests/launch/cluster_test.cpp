@@ -167,6 +167,22 @@ TEST(Cluster, LostDrafter_isMissedInOneLineAndTheTextGoesOn) {
   EXPECT_NE(process.err().find("was killed by signal 9"), std::string::npos) << process.err();
 }
 
+TEST(Cluster, LostStage_isNoInterrupt) {
+  const TemporaryFolder folder;
+  Process process(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "2000", "-c", "3000", "--ignore-eos", "--layer-split", "0.4,0.3,0.3",
+                          "--json", folder / "r.json"},
+                         3));
+  ASSERT_TRUE(process.wait_for_output(200)) << process.err();
+  const pid_t head = process_of_rank(process.pid(), 0), stage = process_of_rank(process.pid(), 1);
+  kill(stage, SIGKILL);
+  while (kill(stage, 0) == 0) usleep(1000);
+  kill(head, SIGTERM);  // as mpirun does soon, but here before the head knows
+  EXPECT_EQ(process.wait(), 3) << process.err();
+  EXPECT_EQ(process.err().find("interrupted"), std::string::npos) << process.err();
+  EXPECT_NE(process.err().find("yamata: rank 1 "), std::string::npos) << process.err();
+  EXPECT_FALSE(std::filesystem::exists(folder / "r.json"));
+}
+
 Arguments long_acceptance() {
   return yamata({"acceptance", "-m", kModel, "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "-f",
                  YAMATA_SOURCE_DIR "/launch/experiments/tales.jsonl", "-n", "400", "--timeout", std::to_string(2 * patience())},
@@ -200,6 +216,7 @@ TEST(Cluster, AcceptanceThatLosesItsDrafter_failsInsteadOfMeasuringLess) {
   const auto [head, drafter] = await_drafting(process);
   ASSERT_NE(drafter, 0) << process.err();
   kill(drafter, SIGKILL);
+  while (kill(drafter, 0) == 0) usleep(1000);
   kill(head, SIGTERM);  // as mpirun does soon, but here before the head knows
   EXPECT_EQ(process.wait(), 3) << process.err();
   const auto complaints = Outcome{3, "", process.err()}.complaints();

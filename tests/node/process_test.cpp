@@ -1,11 +1,19 @@
 // Information about other processes.
 #include "node/process.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "tests/temporary_folder.hpp"
 
 namespace yamata {
 namespace {
@@ -55,6 +63,21 @@ TEST(Process, OfAnyName_isDescribed) {
   EXPECT_NE(std::string("SR").find(process_state(child.process())), std::string::npos);
   EXPECT_GE(process_start(child.process()), process_start(getpid()));
   EXPECT_GT(process_start(getpid()), process_start(1));
+}
+
+TEST(Process, OutputOfAnother_continuesWhereOthersHaveWritten) {
+  const test::TemporaryFolder folder;
+  const int fd = open((folder / "log").c_str(), O_WRONLY | O_CREAT, 0600);
+  const Child child("writer");  // has the same file open, at the same position
+  const auto handle = static_cast<int>(syscall(SYS_pidfd_open, child.process(), 0));
+  if (syscall(SYS_pidfd_getfd, handle, fd, 0) < 0) GTEST_SKIP() << "the kernel shares no descriptors here";
+  const int output = open_output(child.process(), fd);
+  ASSERT_GE(output, 0);
+  EXPECT_EQ(write(output, "one\n", 4), 4);
+  EXPECT_EQ(write(fd, "two\n", 4), 4);
+  close(output), close(fd);
+  std::ifstream log(folder / "log");
+  EXPECT_EQ(std::string(std::istreambuf_iterator(log), {}), "one\ntwo\n");
 }
 
 TEST(Process, StoppedAndEnded_areTold) {

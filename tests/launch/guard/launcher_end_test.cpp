@@ -14,10 +14,14 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "mpi/cluster/leftovers.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace yamata::test {
 namespace {
@@ -101,6 +105,48 @@ TEST(LauncherEnd, MpirunThatWaitsForItsReader_endsByItself) {
     reader.join();
   });
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kCode) << status;
+}
+
+/// Ends when all that the caller's `child` leaves behind has ended, too.
+void await_with_descendants(void (*child)()) {
+  const pid_t reaper = fork();
+  if (reaper == 0) {
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    if (fork() == 0) {
+      child();
+      _exit(0);
+    }
+    while (waitpid(-1, nullptr, 0) > 0) continue;
+    _exit(0);
+  }
+  waitpid(reaper, nullptr, 0);
+}
+
+TEST(LauncherEnd, FolderOfALauncherThatEndedBeforeItsRank_isRemoved) {
+  const TemporaryFolder folder;
+  const std::string all = folder / "ompi.host.0", session = all + "/pid.1";
+  std::filesystem::create_directories(session);
+  setenv("OMPI_MCA_orte_top_session_dir", all.c_str(), 1);
+  setenv("OMPI_MCA_orte_jobfam_session_dir", session.c_str(), 1);
+  setenv("OMPI_COMM_WORLD_RANK", "0", 1);
+  await_with_descendants([] {  // the launcher
+    const pid_t launcher = getpid();
+    int marked[2];
+    if (pipe(marked) != 0) return;
+    if (fork() != 0) {
+      pollfd mark{marked[0], POLLIN, 0};
+      poll(&mark, 1, -1);
+      return;
+    }
+    mark_session();
+    if (write(marked[1], "", 1) != 1) _exit(1);
+    while (getppid() == launcher) usleep(1000);
+    const std::atomic<JobEnd> end{JobEnd::kNormal};
+    stay_behind(launcher, std::chrono::seconds(1), end);
+    _exit(0);
+  });
+  EXPECT_FALSE(std::filesystem::exists(session));
+  for (const char* name : {"OMPI_MCA_orte_top_session_dir", "OMPI_MCA_orte_jobfam_session_dir", "OMPI_COMM_WORLD_RANK"}) unsetenv(name);
 }
 
 }  // namespace

@@ -83,6 +83,7 @@ TEST_F(LivenessTest, RankThatHearsNobodyButTheLauncher_namesAllOthers) {
   reaches_launcher_ = true;
   const std::string text = blame([&] { pass(seconds(11), {}); });
   EXPECT_EQ(text.find("rank 1 (host1) and rank 2 (host2) have been silent for 10 s: they are stopped"), 0u) << text;
+  EXPECT_NE(text.find("or rank 0 (host0) was cut off for a while"), std::string::npos) << text;  // and its link has returned
 }
 
 TEST_F(LivenessTest, RankThatHearsNobodyButTheLauncher_namesOnlyWhomItWatches) {
