@@ -185,7 +185,7 @@ TEST(Cluster, LostStage_isNoInterrupt) {
 
 Arguments long_acceptance() {
   return yamata({"acceptance", "-m", kModel, "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "-f",
-                 YAMATA_SOURCE_DIR "/launch/experiments/tales.jsonl", "-n", "400", "--timeout", std::to_string(2 * patience())},
+                 YAMATA_SOURCE_DIR "/launch/experiments/tales.jsonl", "-n", "400", "--timeout", std::to_string(10 * patience())},
                 3);
 }
 
