@@ -322,10 +322,14 @@ Job::Outcome Job::lead(const Purpose& purpose, const std::function<void(Head& he
   return {};
 }
 
+std::string or_larger_context(int context, const Hyperparameters& h) {
+  return context < h.context ? "; raise -c or" : ", and the model was trained for no longer text;";
+}
+
 void require_prompt_fits(std::int64_t tokens, int context, const Hyperparameters& h, const char* shorter) {
   if (tokens <= context) return;
-  throw UsageError(fmt::format("the prompt has {} tokens, the context holds {}{} {}", tokens, context,
-                               context < h.context ? "; raise -c or" : ", and the model was trained for no longer text;", shorter));
+  throw UsageError(
+      fmt::format("the prompt has {} tokens, the context holds {}{} {}", tokens, context, or_larger_context(context, h), shorter));
 }
 
 }  // namespace yamata

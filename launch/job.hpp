@@ -180,6 +180,8 @@ class Job {
   Workload work_;                          // of the target
 };
 
+/// What follows in a message that the context is too small, before another remedy: whether a larger one is a remedy.
+std::string or_larger_context(int context, const Hyperparameters& h);
 /// Throws UsageError if a prompt is longer than the context of a job with this model.
 void require_prompt_fits(std::int64_t tokens, int context, const Hyperparameters& h, const char* shorter = "shorten the prompt");
 

@@ -114,7 +114,7 @@ int read_length(const PlanOptions& o, int context, const Hyperparameters& h) {
   const std::int64_t room = std::int64_t{context} - o.prompt_tokens + 1;  // the last token of a text needs no cell
   if (o.generate && *o.generate > room)
     throw UsageError(fmt::format("the context of {} tokens is full after {} of -n {}{} lower -n", context, counted(room, "token"),
-                                 *o.generate, context < h.context ? "; raise -c or" : ", and the model was trained for no longer text;"));
+                                 *o.generate, or_larger_context(context, h)));
   return o.generate.value_or(static_cast<int>(std::clamp<std::int64_t>(room, 2, kLength)));
 }
 

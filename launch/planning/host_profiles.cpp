@@ -77,8 +77,9 @@ std::vector<std::string> read_hostfile(const std::string& path) {
 }
 
 HostProfile read_profile(const std::string& path) {
+  const std::string text = read_text(path, {"--profiles"});  // its errors name the file
   try {
-    HostProfile profile = read_profile(Json::parse(read_text(path, {"--profiles"})));
+    HostProfile profile = read_profile(Json::parse(text));
     profile.file = path;
     profile.host.name = std::filesystem::path(path).stem();
     return profile;

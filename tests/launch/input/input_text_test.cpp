@@ -187,6 +187,12 @@ TEST(InputText, FileThatIsTooLargeForItsFlag_isRefused) {
   refused({"tokenize", "-m", kModel}, "-f", "1024");
   refused({"plan", "-m", kModel}, "--hostfile", "16");
   refused({"simulate"}, "--from", "256");
+  const TemporaryFolder profiles;
+  const std::string profile = profiles / "a.json";
+  std::filesystem::rename(large, profile);
+  const Outcome outcome = run(yamata({"plan", "-m", kModel, "--profiles", profiles.path().string()}));
+  EXPECT_EQ(outcome.complaints(),
+            std::vector<std::string>{"yamata: " + profile + " is larger than 16 MiB, the limit of --profiles; name a smaller file"});
 }
 
 #ifdef YAMATA_TEST_LITTLE_MEMORY
