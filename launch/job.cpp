@@ -313,9 +313,9 @@ Job::Outcome Job::lead(const Purpose& purpose, const std::function<void(Head& he
     return {head.stop(static_cast<int>(ExitCode::kInterrupted), kLimit), true};
   }
   // If the launcher cannot be told, the other ranks end the job as failed, because the text did not arrive there. They must know before
-  // this rank writes its files; head_main asks again after that, as this answer does not cover that time.
+  // this rank writes its files; head_main asks again after that, as this answer does not cover that time. Meanwhile this rank is silent.
   if (then == Then::kEnd) {
-    const bool arrives = transport_.size() == 1 || reaches_mpirun();
+    const bool arrives = transport_.size() == 1 || reaches_mpirun(std::min(options_.timeout / 2, std::chrono::milliseconds(4000)));
     return {head.stop(static_cast<int>(arrives ? ExitCode::kDone : ExitCode::kCluster)), false};
   }
   head.finish();

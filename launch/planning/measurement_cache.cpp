@@ -81,7 +81,7 @@ std::string MeasurementKey::file_name(const char* extension) const {
 }
 
 std::string measurement_folder() {
-  if (const std::string cache = environment("XDG_CACHE_HOME"); !cache.empty()) return cache + "/yamata";
+  if (const std::string cache = environment("XDG_CACHE_HOME"); cache.starts_with('/')) return cache + "/yamata";
   const std::string home = environment("HOME");
   std::error_code unseen;
   return std::filesystem::is_directory(home, unseen) ? home + "/.cache/yamata" : "";

@@ -16,8 +16,6 @@
 namespace yamata {
 namespace {
 
-constexpr int kPatienceMs = 1000;
-
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value ? value : "";
@@ -39,9 +37,9 @@ struct Handshake {
 static_assert(sizeof(Handshake) == 64 + sizeof(Handshake::Payload));
 
 /// Waits until the socket is ready for `events`.
-bool ready(int fd, short events) {
+bool ready(int fd, short events, int patience_ms) {
   pollfd wait{fd, events, 0};
-  return poll(&wait, 1, kPatienceMs) == 1;
+  return poll(&wait, 1, patience_ms) == 1;
 }
 
 }  // namespace
@@ -78,13 +76,13 @@ std::optional<Mpirun> Mpirun::from_addresses(const std::string& own_daemon, cons
   return result;
 }
 
-Mpirun::Connection Mpirun::connect() const {
+Mpirun::Connection Mpirun::connect(int patience_ms) const {
   Connection result;
   for (const sockaddr_in& address : addresses_) {
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) return result;
     int error = ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ? 0 : errno;
-    if (error == EINPROGRESS && ready(fd, POLLOUT)) {
+    if (error == EINPROGRESS && ready(fd, POLLOUT, patience_ms)) {
       socklen_t size = sizeof(error);
       getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
     }
@@ -95,8 +93,8 @@ Mpirun::Connection Mpirun::connect() const {
   return result;
 }
 
-Mpirun::Answer Mpirun::ask() const {
-  const Connection connection = connect();
+Mpirun::Answer Mpirun::ask(int patience_ms) const {
+  const Connection connection = connect(patience_ms);
   if (connection.fd >= 0) close(connection.fd);
   return connection.answer;
 }
@@ -109,7 +107,7 @@ bool Mpirun::release(std::uint32_t daemon) const {
   handshake.from_daemon = daemon;
   const bool sent = ::send(connection.fd, &handshake, sizeof(handshake), MSG_NOSIGNAL) == sizeof(handshake);
   // mpirun has accepted the connection as the daemon's only if it answers.
-  const bool taken = sent && ready(connection.fd, POLLIN);
+  const bool taken = sent && ready(connection.fd, POLLIN, kPatienceMs);
   close(connection.fd);
   return taken;
 }
@@ -118,7 +116,7 @@ bool Mpirun::responds() const {
   const Connection connection = connect();
   if (connection.fd < 0) return false;
   ::shutdown(connection.fd, SHUT_WR);
-  const bool closed = ready(connection.fd, POLLIN);
+  const bool closed = ready(connection.fd, POLLIN, kPatienceMs);
   close(connection.fd);
   return closed;
 }
@@ -129,15 +127,19 @@ std::optional<bool> reaches_distant_mpirun() {
   return mpirun->ask() != Mpirun::Answer::kUnreachable;
 }
 
-bool reaches_mpirun() {
+bool Mpirun::is_reached(std::chrono::milliseconds limit) const {
   constexpr int kAttempts = 3;
-  const auto mpirun = Mpirun::of_this_process();
-  if (!mpirun || mpirun->is_parent()) return true;
-  for (int attempt = 1; mpirun->ask() == Mpirun::Answer::kUnreachable; ++attempt) {
+  const int patience_ms = static_cast<int>(limit.count() / (kAttempts + 1) / static_cast<int>(addresses_.size()));
+  for (int attempt = 1; ask(patience_ms) == Answer::kUnreachable; ++attempt) {
     if (attempt == kAttempts) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));  // the link may come back
+    std::this_thread::sleep_for(std::chrono::milliseconds(patience_ms / 2));  // the link may come back
   }
   return true;
+}
+
+bool reaches_mpirun(std::chrono::milliseconds limit) {
+  const auto mpirun = Mpirun::of_this_process();
+  return !mpirun || mpirun->is_parent() || mpirun->is_reached(limit);
 }
 
 bool Mpirun::release_daemons() const {

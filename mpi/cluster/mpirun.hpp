@@ -2,6 +2,7 @@
 // The mpirun of Open MPI 4 that started this process: whether it still runs, and how to make it give up lost daemons.
 #include <netinet/in.h>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -23,8 +24,10 @@ class Mpirun {
   /// Whether mpirun itself started this process, not one of its daemons.
   bool is_parent() const { return is_parent_; }
   enum class Answer { kRuns, kGone, kUnreachable };
-  /// Whether it runs, checked at its addresses; waits at most a second for each.
-  Answer ask() const;
+  /// Whether it runs, checked at its addresses; waits so long for each.
+  Answer ask(int patience_ms = kPatienceMs) const;
+  /// False if it is unreachable in three attempts, which take less than `limit` together.
+  bool is_reached(std::chrono::milliseconds limit) const;
   /// Whether it acts on its connections, as it does unless it is suspended: it closes one that says nothing. Waits at most a second.
   bool responds() const;
   /// Closes its connection to every daemon: connects in the name of each daemon, which replaces the old connection, and disconnects. Call
@@ -33,12 +36,13 @@ class Mpirun {
   bool release_daemons() const;
 
  private:
+  static constexpr int kPatienceMs = 1000;
   /// A connection, or the reason why there is none.
   struct Connection {
     int fd = -1;
     Answer answer = Answer::kUnreachable;
   };
-  Connection connect() const;
+  Connection connect(int patience_ms = kPatienceMs) const;
   bool release(std::uint32_t daemon) const;
 
   std::uint32_t job_ = 0;  // that of mpirun and its daemons
@@ -47,9 +51,9 @@ class Mpirun {
   std::vector<sockaddr_in> addresses_;
 };
 
-/// Whether the mpirun that forwards this process's output can be reached: false after three attempts within some seconds. True if mpirun
-/// itself started this process, or if there is none.
-bool reaches_mpirun();
+/// Whether the mpirun that forwards this process's output can be reached: false after three attempts within `limit`. True if mpirun itself
+/// started this process, or if there is none.
+bool reaches_mpirun(std::chrono::milliseconds limit = std::chrono::seconds(4));
 
 /// The same in one attempt; nothing if this machine's link does not matter, because mpirun itself started this process or there is none.
 std::optional<bool> reaches_distant_mpirun();

@@ -201,6 +201,15 @@ class ThreeHosts(unittest.TestCase):
         self.assertEqual(len(lines), 1, lines)
         self.assertIn('does not reach mpirun', lines[0])
 
+    def test_question_to_mpirun_that_is_not_answered_ends_before_the_others_miss_rank_0(self):
+        def fault(host):
+            emulation.run(['ip', '-n', self.cluster.desk, 'link', 'set', 'eth0', 'down'])
+            wait_until(lambda: not processes(host, 'yamata'))
+            emulation.run(['ip', '-n', self.cluster.desk, 'link', 'set', 'eth0', 'up'])
+        code, lines, _ = self.strike([*TEXT, *STAGES, '-n', '300', '--timeout', '3'], 0, fault)
+        self.assertEqual(code, 3, lines)
+        self.assertTrue(lines and all('does not reach mpirun' in line for line in lines), lines)
+
     def test_cut_link_of_mpiruns_own_host_or_another_is_told_apart(self):
         for rank in range(2):
             with self.subTest(rank=rank):
