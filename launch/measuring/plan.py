@@ -267,6 +267,7 @@ class Plan:
             if name and name not in names:
                 raise Problem(f"{key} is '{name}', but no strategy or program has that name; there are {', '.join(names)}")
         self.configured = list(self.configurations())
+        self.check_different()
 
     def strategies(self, tables):
         for name, table in tables.items():
@@ -332,6 +333,14 @@ class Plan:
         seed = ['-s', str(columns['seed'])] if samples else []  # greedy decoding warns of a seed
         return [*launch, self.yamata, 'run', '-m', model['target'], *drafting, '-f', '{prompt_file}', '-n', str(columns['tokens']),
                 '--temp', str(columns['temperature']), *seed, *more, '--json', '{json}']
+
+    def check_different(self):
+        seen = set()
+        for run in self.configured:
+            if run.id in seen:
+                what = dataclasses.replace(run, columns={**run.columns, 'repeat': 0}).label.removesuffix(' repeat 1')
+                raise Problem(f'{what} would be run twice; give each value once, and use repeats')
+            seen.add(run.id)
 
     def runs(self):
         """All runs, repeat by repeat. Each repeat begins with a different setup, and each setup with a different strategy, so that none is

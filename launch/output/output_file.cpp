@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -13,9 +14,12 @@
 #include <filesystem>
 #include <optional>
 #include <regex>
+#include <thread>
 #include <utility>
 
+#include "launch/input/interrupts.hpp"
 #include "launch/output/standard_output.hpp"
+#include "mpi/cluster/head.hpp"
 #include "node/error.hpp"
 #include "node/lost_pages.hpp"
 
@@ -99,6 +103,22 @@ bool is_part_of(const std::string& path, const std::string& input) {
 /// The path under which an unnamed file can be linked.
 std::string place_of(std::FILE* file) { return fmt::format("/proc/self/fd/{}", fileno(file)); }
 
+/// Opens a named pipe or device. Waits until a process reads the pipe; throws Interrupted if that is ended.
+std::FILE* open_special(const std::string& path) {
+  int fd = ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  while (fd < 0 && errno == ENXIO) {
+    if (g_interrupted) {
+      print_error("yamata: {} was not written: no process read it\n", path);
+      throw Interrupted{};
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    fd = ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  }
+  if (fd < 0) return nullptr;
+  ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+  return ::fdopen(fd, "wb");
+}
+
 /// An unnamed file in the folder of `path`; null if the system does not support it.
 std::FILE* open_nameless(const std::string& path) {
   std::string folder = std::filesystem::path(path).parent_path().string();
@@ -138,7 +158,7 @@ void check_writable(const PlannedOutput& output, const std::vector<std::string>&
 NewFile::NewFile(const std::string& path) : path_(followed(path)), temporary_(is_special(path_) ? path_ : temporary_of(path_)) {
   if (temporary_ != path_) file_ = open_nameless(path_);
   nameless_ = file_ != nullptr;
-  if (!file_) file_ = std::fopen(temporary_.c_str(), "wb");
+  if (!file_) file_ = temporary_ == path_ ? open_special(path_) : std::fopen(temporary_.c_str(), "wb");
   if (!file_) fail_to_write(path_);
 }
 
@@ -172,6 +192,7 @@ void write_file(const std::string& path, const std::string& text) {
 
 void write_outputs(const std::vector<Output>& outputs) {
   std::optional<ModelError> fault;
+  bool interrupted = false;
   for (const Output& output : outputs) {
     if (output.path.empty()) continue;
     try {
@@ -179,9 +200,12 @@ void write_outputs(const std::vector<Output>& outputs) {
     } catch (const ModelError& e) {
       if (fault) print_error("yamata: {}\n", fault->what());
       fault = e;
+    } catch (const Interrupted&) {
+      interrupted = true;
     }
   }
   if (fault) throw *fault;
+  if (interrupted) throw Interrupted{};
 }
 
 void check_outputs(const std::vector<PlannedOutput>& outputs, const std::vector<std::string>& kept) {

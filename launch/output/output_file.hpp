@@ -39,6 +39,7 @@ struct Output {
   std::function<void()> write{};
 };
 /// Writes all outputs, even if some fail. All errors but the last are printed as lines on stderr; the last one is thrown, as by write_file.
+/// Throws Interrupted if a named pipe had no reader until then.
 void write_outputs(const std::vector<Output>& outputs);
 /// Where a result will be written, and which older file it may replace.
 struct PlannedOutput {

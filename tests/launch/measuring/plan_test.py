@@ -85,7 +85,8 @@ class Plan(unittest.TestCase):
                             ('temperature = [0, -1]', 'temperature is -1; '),
                             ('temperature = true', 'temperature is True; '), ('temperature = nan', 'temperature is nan; '),
                             ('seed = 1.5', 'seed is 1.5; give a whole number'), ('temperature = []', 'temperature has no values; '),
-                            ('tokens = []', 'tokens has no values; '), ('seed = []', 'seed has no values; ')):
+                            ('tokens = []', 'tokens has no values; '), ('seed = []', 'seed has no values; '),
+                            ('tokens = [8, 8]', 'n=8 .*would be run twice; give each value once')):
             with self.subTest(toml), self.assertRaisesRegex(Problem, named):
                 self.expand(f'{toml}\n{strategies("s")}')
         for toml, named in (('repeats = 1.5', 'repeats is 1.5; give a whole number from 1 up'), ('repeats = true', 'repeats is True; '),

@@ -13,8 +13,10 @@
 
 #include <algorithm>
 
+#include "launch/input/interrupts.hpp"
 #include "launch/output/launcher_output.hpp"
 #include "launch/output/output_file.hpp"
+#include "mpi/cluster/head.hpp"
 #include "node/lost_pages.hpp"
 #include "tests/launch/process.hpp"
 
@@ -347,6 +349,17 @@ TEST(WriteFile, Pipe_isWrittenTo) {
   EXPECT_EQ(read(reader, got, sizeof got), 4);
   EXPECT_TRUE(std::filesystem::is_fifo(path));
   close(reader);
+}
+
+TEST(WriteFile, PipeWithoutReader_isLeftAtAnInterrupt) {
+  const TemporaryFolder folder;
+  const std::string pipe = folder / "pipe", file = folder / "file";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  g_interrupted = true;
+  const auto text = [] { return std::string("text"); };
+  EXPECT_THROW(write_outputs({{.path = pipe, .text = text}, {.path = file, .text = text}}), Interrupted);
+  g_interrupted = false;
+  EXPECT_EQ(read_file(file), "text");
 }
 
 TEST(StandardOutput, FullPipeThatDoesNotBlock_isWaitedFor) {
