@@ -104,7 +104,8 @@ std::map<int, double> parse_slow(const std::vector<std::string>& words) {
     const std::size_t equals = word.find('=');
     const double rank = parse_number(word.substr(0, equals));
     const double factor = equals == std::string::npos ? HUGE_VAL : parse_number(word.substr(equals + 1));
-    require(rank >= 0 && rank < 1e6 && rank == std::floor(rank) && factor > 0 && factor <= 1e6, "--slow", "RANK=FACTOR with a factor above 0, such as 2=1.5");
+    require(rank >= 0 && rank < 1e6 && rank == std::floor(rank) && factor > 0 && factor <= 1e6, "--slow",
+            "RANK=FACTOR with a factor above 0, such as 2=1.5");
     slow[static_cast<int>(rank)] = factor;
   }
   return slow;

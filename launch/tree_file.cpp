@@ -47,7 +47,9 @@ StaticTree read_tree(const std::string& file, int guesses) {
     return parse(Json::parse(text), guesses);
   } catch (const Json::exception&) {
     throw ModelError(
-        fmt::format("{} is not a tree of guesses: it has no \"tree\", such as {{\"tree\": [[0], [0, 0], [1]]}}, and is not a file of yamata acceptance --json; check --tree", file));
+        fmt::format("{} is not a tree of guesses: it has no \"tree\", such as {{\"tree\": [[0], [0, 0], [1]]}}, and is not a file of "
+                    "yamata acceptance --json; check --tree",
+                    file));
   } catch (const ModelError& e) {
     throw ModelError(fmt::format("{}: {}; check --tree", file, e.what()));
   }
