@@ -70,14 +70,18 @@ class Eagle3(nn.Module):
         return g, self.norm(g)
 
     def loss(self, batch, _random):
-        wanted = functional.linear(batch.hidden['last'], self.target.output[self.draft_ids]).float().softmax(-1)
+        last = batch.hidden['last'].flatten(0, 1)
+        first = batch.trained(0).flatten().nonzero()[:, 0]  # row r is compared with the target's row r + 1 + depth
+        with torch.autocast(last.device.type, enabled=False):
+            wanted = functional.linear(last[first + 1], self.target.output[self.draft_ids]).softmax(-1)
         g, past, total = self.start(batch), [], 0.0
         for depth in range(self.unroll):
-            known = batch.known(depth)
-            if not known.any():
+            rows = batch.trained(depth).flatten().nonzero()[:, 0]
+            if not len(rows):
                 break
             g, normed = self.step(g, batch.ahead(batch.ids, depth + 1), past)
-            total = total + DECAY**depth * blocks.soft_cross_entropy(self.lm_head(normed[known]), batch.ahead(wanted, depth + 1)[known])
+            same = wanted[torch.searchsorted(first, rows + depth)]
+            total = total + DECAY**depth * blocks.soft_cross_entropy(self.lm_head(normed.flatten(0, 1)[rows]), same)
         return total
 
     def outputs(self):

@@ -29,6 +29,10 @@ class Batch:
         rows = torch.arange(self.ids.shape[1], device=self.ids.device)
         return self.known(depth) & (rows + 2 > self.prompts[:, None])
 
+    def trained(self, depth):
+        """Likewise, the rows that a loss covers: the own ones if the batch has any, else all known ones."""
+        return self.own(depth) if self.own(0).any() else self.known(depth)
+
     def ahead(self, values, steps):
         """values [texts, rows, ...], shifted by `steps` rows to the front; the last rows become zeros."""
         moved = torch.zeros_like(values)
@@ -86,11 +90,13 @@ class Features:
         return [self.texts[i] for i in order[held:]], [self.texts[i] for i in order[:held]]
 
     def counts(self, texts, vocabulary):
-        """How often each token occurs, [vocabulary]."""
-        counts = numpy.zeros(vocabulary, numpy.int64)
-        for file, first, end, _ in texts:
-            counts += numpy.bincount(self.files[file]['ids'][first:end], minlength=vocabulary)
-        return counts
+        """How often each token occurs, [vocabulary]: only in what the model generated, if it generated anything."""
+        counts = numpy.zeros((2, vocabulary), numpy.int64)
+        for file, first, end, prompt in texts:
+            own = min(first + prompt, end)
+            for count, begin in zip(counts, (first, own)):
+                count += numpy.bincount(self.files[file]['ids'][begin:end], minlength=vocabulary)
+        return counts[1] if counts[1].any() else counts[0]
 
     def batch(self, texts):
         longest = max(end - first for _, first, end, _ in texts)
