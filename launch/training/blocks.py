@@ -4,6 +4,10 @@ from torch import nn
 from torch.nn import functional
 
 
+def rms_norm(x, weight, eps):
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * weight
+
+
 class Norm(nn.Module):
     """RMSNorm."""
 
@@ -12,15 +16,21 @@ class Norm(nn.Module):
         self.weight, self.eps = nn.Parameter(torch.ones(dim)), eps
 
     def forward(self, x):
-        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) * self.weight
+        return rms_norm(x, self.weight, self.eps)
 
 
-def rotate(x, positions, base, interleaved):
-    """RoPE: rotates x [texts, heads, rows, head_dim] by positions [rows]. Pairs are (2i, 2i+1) if interleaved, else (i, i + head_dim/2)."""
-    half = x.shape[-1] // 2
-    angles = positions[:, None].float() * base ** (-torch.arange(half, device=x.device).float() / half)
-    cos, sin = angles.cos(), angles.sin()
-    a, b = (x[..., 0::2], x[..., 1::2]) if interleaved else (x[..., :half], x[..., half:])
+def rope_angles(positions, head_dim, base, factors=1.0):
+    """(cosines, sines), each [rows, head_dim/2], for positions [rows]. `factors`: divisors of the frequencies."""
+    half = head_dim // 2
+    frequencies = base ** (-torch.arange(half, device=positions.device).float() / half) / factors
+    angles = positions[:, None].float() * frequencies
+    return angles.cos(), angles.sin()
+
+
+def rotate(x, angles, interleaved):
+    """RoPE: rotates x [texts, heads, rows, head_dim] by rope_angles. Pairs are (2i, 2i+1) if interleaved, else (i, i + head_dim/2)."""
+    cos, sin = angles
+    a, b = (x[..., 0::2], x[..., 1::2]) if interleaved else x.chunk(2, -1)
     turned = (a * cos - b * sin, a * sin + b * cos)
     return torch.stack(turned, -1).flatten(-2) if interleaved else torch.cat(turned, -1)
 
@@ -46,9 +56,9 @@ class Attention(nn.Module):
     def forward(self, x, past):
         """x [texts, rows, width]; past: (keys, values) of each earlier step, to which this step's are appended."""
         rows, repeats = x.shape[1], self.heads // self.kv_heads
-        positions = torch.arange(rows, device=x.device) + len(past)
-        q = rotate(self.split(self.q_proj(x), self.heads), positions, self.base, self.interleaved)
-        k = rotate(self.split(self.k_proj(x), self.kv_heads), positions, self.base, self.interleaved).repeat_interleave(repeats, 1)
+        angles = rope_angles(torch.arange(rows, device=x.device) + len(past), self.head_dim, self.base)
+        q = rotate(self.split(self.q_proj(x), self.heads), angles, self.interleaved)
+        k = rotate(self.split(self.k_proj(x), self.kv_heads), angles, self.interleaved).repeat_interleave(repeats, 1)
         v = self.split(self.v_proj(x), self.kv_heads).repeat_interleave(repeats, 1)
         past.append((k, v))
         (first_k, first_v), own = past[0], past[1:]

@@ -11,20 +11,14 @@ import torch
 
 from measuring.problem import Problem
 
-from . import features, folder, rates, target, trainer
+from . import features, folder, rates, target, trainer, whole_target
+from .device import device_of, enough_memory
 from .dgf import Dgf
 from .eagle3 import Eagle3
 from .medusa import Medusa
 from .out_folder import CHECKPOINT
 
 FILES = {'model', 'features', 'out', 'type', 'minutes', 'threads', 'device', 'kind'}  # flags that do not influence the result
-
-
-def device_of(name):
-    try:
-        return torch.zeros(1, device=name).device
-    except (RuntimeError, AssertionError) as error:
-        raise Problem(f'--device {name}: {str(error).splitlines()[0]}; give cpu') from None
 
 
 def make_head(options, model, data, texts):
@@ -70,21 +64,31 @@ def machine_name():
     return f'{cpu[1] if cpu else platform.machine()}, {torch.get_num_threads()} threads'
 
 
+def read_texts(options, model):
+    """(texts to train on, held-out texts): the same if a share is held out."""
+    layers = layers_needed(options, model)
+    data = features.Features(options.features, layers, model.dim, model.vocabulary)
+    if not isinstance(options.held_out, str):
+        return data, data
+    return data, features.Features([options.held_out], layers, model.dim, model.vocabulary, data)
+
+
 def prepare(options):
     """(trainer, facts for the model card)."""
     device = device_of(options.device)
-    model = target.load(options.model).to(device)
-    layers = layers_needed(options, model)
-    data = features.Features(options.features, layers, model.dim, model.vocabulary)
-    if isinstance(options.held_out, str):
-        measured = features.Features([options.held_out], layers, model.dim, model.vocabulary)
-        training, held = data.texts, measured.texts
+    file = target.ModelFile(options.model)
+    model = target.read(file).to(device)
+    data, measured = read_texts(options, model)
+    training, held = data.split(options.held_out, options.seed) if measured is data else (data.texts, measured.texts)
+    pieces, held_pieces = training, held
+    if data.first[1]:
+        pieces, held_pieces = features.cut(training, options.context), features.cut(held, options.context)
     else:
-        measured = data
-        training, held = data.split(options.held_out, options.seed)
-    pieces = features.cut(training, options.context)
+        data.whole = measured.whole = whole_target.WholeTarget(file, model)
     head = make_head(options, model, data, training).to(device)
-    kept = [measured.batch(group).to(device) for group in features.batches(features.cut(held, options.context), options.batch)]
+    kept = features.Batches(measured, features.batches(held_pieces, options.batch), device)
+    if data.first[1]:
+        kept = list(kept)
     recipe = trainer.Recipe(steps=options.steps, batch_rows=options.batch, learning_rate=options.learning_rate, warm_up=options.warm_up,
                             clip=options.clip, evaluate_every=options.evaluate_every, patience=options.patience, seed=options.seed,
                             bf16=options.bf16, optimizer=options.optimizer)
@@ -100,6 +104,11 @@ def prepare(options):
 
 def train(options):
     """Trains; returns the exit code: 0 trained, 130 paused."""
+    with enough_memory('give a smaller --batch'):
+        return train_in_memory(options)
+
+
+def train_in_memory(options):
     if options.threads:
         torch.set_num_threads(options.threads)
     out = pathlib.Path(options.out)

@@ -1,4 +1,5 @@
-"""Reads the files of yamata features: texts, each with a row of hidden states per token; divides them into batches."""
+"""Reads the files of yamata features: texts, each with a row of hidden states per token; divides them into batches. The files of
+launch/write-texts have no hidden states: the model computes those of each batch."""
 import dataclasses
 
 import numpy
@@ -45,11 +46,14 @@ class Batch:
 
 
 class Features:
-    """All texts of some files. `layers` must be in the files. Raises Problem (2) naming the first file that is unsuitable."""
+    """All texts of some files. `layers` must be in the files, or no layer in any of them; then `whole` has to be set to a WholeTarget,
+    which computes the hidden states. `others`: Features with files of the same kind. Raises Problem (2) naming the first file that is
+    unsuitable."""
 
-    def __init__(self, paths, layers, dim, vocabulary):
-        self.layers, self.dim = layers, dim
+    def __init__(self, paths, layers, dim, vocabulary, others=None):
+        self.layers, self.dim, self.whole = layers, dim, None
         self.files, self.texts = [], []  # texts: (file, first row, last row + 1, rows of the prompt)
+        self.first = others.first if others else None  # (the first path, whether it has hidden states)
         for path in (shard for path in paths for shard in shards_of(path)):
             self.add(path, vocabulary)
         if not self.texts:
@@ -57,7 +61,12 @@ class Features:
 
     def add(self, path, vocabulary):
         tensors, _ = safetensors_file.read(path)
-        needed = ['ids', 'texts', *(f'hidden.{layer}' for layer in self.layers)]
+        stored = any(name.startswith('hidden.') for name in tensors)
+        self.first = self.first or (path, stored)
+        if stored != self.first[1]:
+            have, lack = (path, self.first[0]) if stored else (self.first[0], path)
+            raise Problem(f'{have} has hidden states and {lack} has none; give files of one kind', 2)
+        needed = ['ids', 'texts', *(f'hidden.{layer}' for layer in self.layers if stored)]
         for name in needed:
             if name not in tensors:
                 raise Problem(f'{path} has no {name}; write it again with yamata features --layers {",".join(self.layers)}', 2)
@@ -101,12 +110,27 @@ class Features:
     def batch(self, texts):
         longest = max(end - first for _, first, end, _ in texts)
         ids = torch.zeros(len(texts), longest, dtype=torch.int64)
-        hidden = {layer: torch.zeros(len(texts), longest, self.dim) for layer in self.layers}
         for i, (file, first, end, _) in enumerate(texts):
             ids[i, :end - first] = torch.from_numpy(self.files[file]['ids'][first:end].astype(numpy.int64))
+        hidden = self.whole.hidden(ids.to(self.whole.device), self.layers) if self.whole else self.stored(texts, longest)
+        return Batch(ids, torch.tensor([end - first for _, first, end, _ in texts]), torch.tensor([prompt for *_, prompt in texts]), hidden)
+
+    def stored(self, texts, rows):
+        hidden = {layer: torch.zeros(len(texts), rows, self.dim) for layer in self.layers}
+        for i, (file, first, end, _) in enumerate(texts):
             for layer in self.layers:
                 hidden[layer][i, :end - first] = torch.from_numpy(self.files[file][f'hidden.{layer}'][first:end].astype(numpy.float32))
-        return Batch(ids, torch.tensor([end - first for _, first, end, _ in texts]), torch.tensor([prompt for *_, prompt in texts]), hidden)
+        return hidden
+
+
+class Batches:
+    """These groups of texts as batches on a device, which are made anew in each pass: their hidden states would fill the memory."""
+
+    def __init__(self, data, groups, device):
+        self.data, self.groups, self.device = data, groups, device
+
+    def __iter__(self):
+        return (self.data.batch(group).to(self.device) for group in self.groups)
 
 
 def cut(texts, rows):

@@ -34,7 +34,8 @@ def add_common(parser):
     files = parser.add_argument_group('files')
     files.add_argument('-m', '--model', metavar='FILE.gguf', required=True, help='the model for which heads are trained')
     files.add_argument('-f', '--features', metavar='FILE', required=True, action='append',
-                       help='a file of yamata features; its numbered further files are found automatically; repeatable')
+                       help='a file of yamata features, or one of launch/write-texts, for which hidden states are computed for each '
+                            'batch; numbered further files are found automatically; repeatable')
     files.add_argument('-o', '--out', metavar='FOLDER', required=True,
                        help='output folder; an interrupted training continues from its checkpoint; files that no training wrote '
                             'there are not replaced')
@@ -43,7 +44,8 @@ def add_common(parser):
     loop = parser.add_argument_group('training')
     loop.add_argument('--steps', type=number(int, 1), default=2000, help='maximum number of training steps (2000)')
     loop.add_argument('--batch', type=number(int, 8), default=2048, metavar='ROWS', help='tokens per step (2048)')
-    loop.add_argument('--context', type=number(int, 8), default=256, metavar='N', help='texts are cut into chunks of N tokens (256)')
+    loop.add_argument('--context', type=number(int, 8), default=256, metavar='N',
+                      help='texts with hidden states are cut into chunks of N tokens (256)')
     loop.add_argument('--optimizer', choices=('muon', 'adamw'), default='muon',
                       help='muon: Muon for the matrices inside a head, AdamW for the rest; adamw: AdamW for all (muon)')
     loop.add_argument('--learning-rate', type=number(float, 0), default=None, metavar='X',
@@ -52,7 +54,7 @@ def add_common(parser):
                       help='steps until the peak learning rate (a tenth of --steps, at most 2000)')
     loop.add_argument('--clip', type=number(float, 0), default=0.5, metavar='X', help='maximum gradient norm (0.5)')
     loop.add_argument('--held-out', type=held_out, default=0.1, metavar='SHARE|FILE',
-                      help='texts for evaluation: a share of the texts (0.1), or a file with features of other texts')
+                      help='texts for evaluation: a share of the texts (0.1), or a file like those of -f with other texts')
     loop.add_argument('--evaluate-every', type=number(int, 1), default=None, metavar='STEPS',
                       help='steps between evaluations (a twentieth of --steps)')
     loop.add_argument('--patience', type=number(int, 1), default=6, metavar='N', help='stop after N evaluations without improvement (6)')
@@ -69,7 +71,7 @@ def add_common(parser):
 def check_files(options):
     """Before anything is installed or loaded. Raises Problem (2) naming the first file that does not exist, Problem (1) if training
     would replace files that it must not."""
-    features = 'name a file that yamata features wrote'
+    features = 'name a file that yamata features or launch/write-texts wrote'
     files = [('-m', options.model, 'name the GGUF file of the model'), *(('-f', path, features) for path in options.features),
              ('--from', getattr(options, 'from'), 'name the folder of a head'),
              ('--held-out', options.held_out if isinstance(options.held_out, str) else None, f'{features}, or a share such as 0.1')]

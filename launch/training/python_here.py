@@ -12,8 +12,16 @@ SYSTEM_PYTHON = '/usr/bin/python3'  # the Python of Debian's packages
 AGAIN = 'YAMATA_TRAIN_AGAIN'
 
 
+def build_folder():
+    return pathlib.Path(os.environ.get('YAMATA_BUILD', ROOT / 'build'))
+
+
+def program():
+    return build_folder() / 'yamata'
+
+
 def environment_folder():
-    return pathlib.Path(os.environ.get('YAMATA_BUILD', ROOT / 'build')) / 'training-python'
+    return build_folder() / 'training-python'
 
 
 def missing(modules):

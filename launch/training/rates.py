@@ -26,12 +26,13 @@ class Rates:
 
 class HeldOut:
     """Held-out batches, with the target's choice after each of their rows: the text's next token if the target generated it, else the
-    highest logit. If any text has rows that the target generated, only such rows count."""
+    highest logit. If any text has rows that the target generated, only such rows count. `batches` may be iterated again and again."""
 
     def __init__(self, batches, target):
-        self.batches = batches
-        self.any_own = any(bool(batch.own(0).any()) for batch in batches)
-        self.choices = [self.choose(batch, target) for batch in batches]
+        self.batches, self.any_own, self.choices = batches, False, []
+        for batch in batches:
+            self.any_own |= bool(batch.own(0).any())
+            self.choices.append(self.choose(batch, target))
 
     @staticmethod
     @torch.no_grad()

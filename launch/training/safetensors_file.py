@@ -51,10 +51,14 @@ def write(path, tensors, metadata):
     text = json.dumps(header).encode()
     text += b' ' * (-(len(text) + 8) % 64)
     new = pathlib.Path(part_of(path))
-    with open(new, 'wb') as file:
-        file.write(len(text).to_bytes(8, 'little') + text)
-        for values in tensors.values():
-            file.write(numpy.ascontiguousarray(values).tobytes())
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
+    try:
+        with open(new, 'wb') as file:
+            file.write(len(text).to_bytes(8, 'little') + text)
+            for values in tensors.values():
+                file.write(numpy.ascontiguousarray(values).tobytes())
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise

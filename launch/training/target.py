@@ -52,46 +52,69 @@ def half_pairs(weight, heads):
     return weight.view(heads, -1, 2, weight.shape[-1]).transpose(1, 2).reshape(weight.shape)
 
 
-def read_last_layer(floats, names, layers, interleaved, heads):
-    """`names`: all tensors of the file. A layer with experts, for example, has other tensors."""
-    stored = {f'blk.{layers - 1}.{name}.weight': name for name in LAYER}
-    if not stored.keys() <= names:
-        return {}
-    layer = {LAYER[name]: floats(full) for full, name in stored.items()}
-    for name, count in heads.items() if interleaved else ():
-        layer[name] = half_pairs(layer[name], count)
-    return layer
+class ModelFile:
+    """An open GGUF file of a family in FAMILIES. Raises Problem (2) if the file is none, is damaged, or belongs to another family."""
+
+    def __init__(self, path):
+        self.path = path
+        try:
+            reader = gguf.GGUFReader(path)
+            self.fields = {key: field.contents() for key, field in reader.fields.items()
+                           if not key.startswith('tokenizer.') or key.endswith('_token_id')}  # its lists take long to read
+            self.tensors = {tensor.name: tensor for tensor in reader.tensors}
+        except (OSError, ValueError, IndexError, KeyError) as error:
+            begins = not isinstance(error, OSError) and begin_of(path).startswith(b'GGUF')
+            reason = getattr(error, 'strerror', None) or ('it is cut short or damaged' if begins else error)
+            raise Problem(f'{path} cannot be read as a GGUF file ({reason}); give the target model with -m', 2) from None
+        self.family = self.fields.get('general.architecture')
+        if self.family not in FAMILIES:
+            raise Problem(f'{path} is of the family {self.family}; heads are trained for {", ".join(FAMILIES)}', 2)
+
+    @property
+    def interleaved(self):
+        return self.family in INTERLEAVED
+
+    def floats(self, name):
+        """The float32 values of a tensor. Raises Problem (2) if there is none, or if its type is unknown."""
+        try:
+            tensor = self.tensors[name]
+            return torch.from_numpy(gguf.quants.dequantize(tensor.data, tensor.tensor_type).copy()).float()
+        except (KeyError, NotImplementedError) as error:
+            raise Problem(f'{self.path} has no {error}; give a whole model', 2) from None
+
+    def value(self, key, default=None):
+        """A value of the family's metadata. Raises Problem (2) if there is neither this nor a default."""
+        found = self.fields.get(f'{self.family}.{key}', default)
+        if found is None:
+            raise Problem(f"{self.path} has no '{self.family}.{key}'; give a whole model", 2)
+        return found
+
+
+def read_layer(file, layer, heads):
+    """Weights of a layer by their names in LAYER, with RoPE pairs (i, i + head_dim/2); None if the layer has others, such as experts.
+    `heads`: number of heads of attn_q and attn_k."""
+    stored = {name: f'blk.{layer}.{name}.weight' for name in LAYER}
+    if not set(stored.values()) <= file.tensors.keys():
+        return None
+    weights = {name: file.floats(full) for name, full in stored.items()}
+    for name, count in heads.items() if file.interleaved else ():
+        weights[name] = half_pairs(weights[name], count)
+    return weights
+
+
+def read(file):
+    """The parts of a ModelFile. Raises Problem (2) if one is missing."""
+    dim, heads, layers = file.value('embedding_length'), file.value('attention.head_count'), file.value('block_count')
+    kv_heads = file.value('attention.head_count_kv', heads)
+    embedding = file.floats('token_embd.weight')
+    last = read_layer(file, layers - 1, {'attn_q': heads, 'attn_k': kv_heads})
+    return Target(name=file.fields.get('general.name') or pathlib.Path(file.path).stem, layers=layers, dim=dim,
+                  ffn=file.value('feed_forward_length'), heads=heads, kv_heads=kv_heads,
+                  head_dim=file.value('attention.key_length', dim // heads), eps=file.value('attention.layer_norm_rms_epsilon'),
+                  rope_base=file.value('rope.freq_base', 10000.0), embedding=embedding,
+                  output=file.floats('output.weight') if 'output.weight' in file.tensors else embedding,
+                  norm=file.floats('output_norm.weight'), last_layer={LAYER[name]: weight for name, weight in (last or {}).items()})
 
 
 def load(path):
-    """Raises Problem (2) if the file is not a GGUF, is damaged, or belongs to a family for which heads cannot be trained."""
-    try:
-        reader = gguf.GGUFReader(path)
-        fields = {key: field.contents() for key, field in reader.fields.items() if not key.startswith('tokenizer.')}
-        tensors = {tensor.name: tensor for tensor in reader.tensors}
-    except (OSError, ValueError, IndexError, KeyError) as error:
-        begins = not isinstance(error, OSError) and begin_of(path).startswith(b'GGUF')
-        reason = getattr(error, 'strerror', None) or ('it is cut short or damaged' if begins else error)
-        raise Problem(f'{path} cannot be read as a GGUF file ({reason}); give the target model with -m', 2) from None
-    family = fields.get('general.architecture')
-    if family not in FAMILIES:
-        raise Problem(f'{path} is of the family {family}; heads are trained for {", ".join(FAMILIES)}', 2)
-
-    def floats(name):
-        return torch.from_numpy(gguf.quants.dequantize(tensors[name].data, tensors[name].tensor_type).copy()).float()
-
-    def value(key, *default):
-        return fields.get(f'{family}.{key}', *default) if default else fields[f'{family}.{key}']
-
-    try:
-        dim, heads, layers = value('embedding_length'), value('attention.head_count'), value('block_count')
-        kv_heads = value('attention.head_count_kv', heads)
-        embedding = floats('token_embd.weight')
-        return Target(name=fields.get('general.name') or pathlib.Path(path).stem, layers=layers, dim=dim, ffn=value('feed_forward_length'),
-                      heads=heads, kv_heads=kv_heads, head_dim=value('attention.key_length', dim // heads),
-                      eps=value('attention.layer_norm_rms_epsilon'), rope_base=value('rope.freq_base', 10000.0), embedding=embedding,
-                      output=floats('output.weight') if 'output.weight' in tensors else embedding, norm=floats('output_norm.weight'),
-                      last_layer=read_last_layer(floats, tensors.keys(), layers, family in INTERLEAVED,
-                                                 {'self_attn.q_proj': heads, 'self_attn.k_proj': kv_heads}))
-    except (KeyError, NotImplementedError) as error:
-        raise Problem(f'{path} has no {error}; give a whole model', 2) from None
+    return read(ModelFile(path))

@@ -117,9 +117,10 @@ class Trainer:
 
     def one_step(self, texts):
         random = torch.Generator().manual_seed(self.recipe.seed * 1_000_003 + self.done)
+        batch = self.data.batch(texts).to(self.device)
         self.optimizer.zero_grad()
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.recipe.bf16):
-            loss = self.head.loss(self.data.batch(texts).to(self.device), random)
+            loss = self.head.loss(batch, random)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.head.parameters(), self.recipe.clip)
         self.optimizer.step(self.learning_rate(self.done))

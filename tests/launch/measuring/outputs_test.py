@@ -39,6 +39,7 @@ class Outputs(unittest.TestCase):
                       ['plot-roofline', 'trace.json', '-o', 'mine.png'], ['heads-to-gguf', 'head', 'mine'],
                       ['inflate', MODELS / 'tales-target-q8_0.gguf', 'mine', *INFLATED],
                       ['inflate', MODELS / 'tales-dgf.safetensors', 'mine', *INFLATED],
+                      ['write-texts', '-m', MODELS / 'tales-target-q8_0.gguf', '-o', 'mine', '--texts', '2'],
                       ['faults', '--here', '--csv', 'mine'], ['stress', '--csv', 'mine'],
                       ['gpu-check', '--emulated', '--built', '--build', '/dev/null', '--out', '.']):
             with self.subTest(words[0]):

@@ -1,4 +1,4 @@
-"""Tests how launch/train-heads and launch/heads-to-gguf start: Ctrl-C during an import, and files that are missing, without PyTorch."""
+"""Tests how the scripts of training start: Ctrl-C during an import, and files that are missing, without PyTorch."""
 import os
 import pathlib
 import subprocess
@@ -23,7 +23,9 @@ class Start(unittest.TestCase):
         """Runs a script with modules of this content."""
         for name, content in modules.items():
             (self.folder / f'{name}.py').write_text(content)
-        environment = os.environ | {'PYTHONPATH': str(self.folder), 'YAMATA_TRAIN_AGAIN': '1'}  # installs nothing
+        (self.folder / 'yamata').write_text('')
+        environment = os.environ | {'PYTHONPATH': str(self.folder), 'YAMATA_TRAIN_AGAIN': '1',  # installs nothing
+                                    'YAMATA_BUILD': str(self.folder)}
         return subprocess.run([sys.executable, LAUNCH / script, *arguments], env=environment, capture_output=True, text=True, check=False)
 
     def test_ctrl_c_during_an_import_ends_with_130_and_no_traceback(self):
@@ -31,6 +33,7 @@ class Start(unittest.TestCase):
         (self.folder / 'config.json').write_text('{}')
         file = str(self.folder / 'file')
         for script, arguments in (('train-heads', ['medusa', '-m', file, '-f', file, '-o', str(self.folder / 'out')]),
+                                  ('write-texts', ['-m', file, '-o', str(self.folder / 'out.st'), '--texts', '2']),
                                   ('heads-to-gguf', [file, str(self.folder / 'out.gguf')])):
             done = self.start(script, *arguments, torch=interrupted_import.SOURCE, gguf=interrupted_import.SOURCE, numpy='')
             self.assertEqual((done.returncode, done.stderr), (130, f'{script}: interrupted\n'))
