@@ -197,7 +197,7 @@ class Texts(Scene):
         for more, code, part in ((['--prompt-format', 'no place'], 1, '--prompt-format'), (['--texts', '0'], 1, '--texts'),
                                  (['-o', self.folder / 'mine'], 1, 'is not a file of texts, so it is not replaced; choose another file'),
                                  (['-o', TALES], 1, 'would be overwritten'), (['-o', self.folder / 'none' / 'x'], 1, 'is no folder'),
-                                 (['--answer-tokens', '2000'], 1, 'has a context of 1024'),
+                                 (['--answer-tokens', '1015', '--texts', '2'], 1, '1025 tokens, but the model has a context of 1024'),
                                  (['-m', self.folder / 'absent.gguf'], 2, 'absent.gguf does not exist')):
             self.assert_refused(self.write_texts('x.st', *more), code, part)
         with unittest.mock.patch.dict('os.environ', YAMATA_BUILD=str(self.folder)):
@@ -205,6 +205,14 @@ class Texts(Scene):
         (self.folder / 'x-00002.st').write_text('')
         self.assert_refused(self.write_texts('x.st'), 1, 'x-00002.st would continue the texts of')
         self.assertFalse((self.folder / 'x.st').exists())
+
+    def test_too_little_memory_and_a_device_that_is_not_there_are_named(self):
+        for words in ('CUDA out of memory. Tried to allocate 9 GiB', "[enforce fail] DefaultCPUAllocator: can't allocate memory"):
+            with unittest.mock.patch.object(whole_target.WholeTarget, 'generate', side_effect=RuntimeError(words)):
+                self.assert_refused(self.write_texts('memory.st'), 2, 'write-texts: the memory is too small; give a smaller --batch\n')
+        with unittest.mock.patch.object(whole_target.WholeTarget, 'generate', side_effect=RuntimeError('size mismatch')):
+            self.assertRaisesRegex(RuntimeError, 'size mismatch', self.write_texts, 'memory.st')
+        self.assert_refused(self.write_texts('memory.st', '--device', 'nonsense'), 1, 'write-texts: --device nonsense: ', '; give cpu\n')
 
     def test_a_model_that_writes_nothing_new_is_no_endless_loop(self):
         with unittest.mock.patch.object(whole_target.WholeTarget, 'generate', lambda self, prompts, *_: [numpy.array([*p, 5, 5, 5])
