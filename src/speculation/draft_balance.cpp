@@ -27,7 +27,7 @@ double DraftSums::saved() const {
 /// The credit is what the draft is expected to save in a few steps, as far as that is known.
 void DraftBalance::begin() {
   recent_ = {};
-  credit_ = std::clamp(kFew * (kCredit + usual_.saved()) / (kFew + usual_.steps), -kCredit, kCredit);
+  credit_ = std::clamp((kPrior * kCredit + kFew * usual_.saved()) / (kPrior + usual_.steps), -kCredit, kCredit);
 }
 
 void DraftBalance::step(const DraftStep& step) {
@@ -43,6 +43,7 @@ void DraftBalance::rest() {
 
 void DraftBalance::begin_with(const DraftSums& experience) {
   usual_ = experience;
+  if (usual_.steps > kMaxFromEarlier) usual_.fade(kMaxFromEarlier / usual_.steps);
   begin();
   if (experience.steps >= kTrial) fresh_ = 1 / (1 - kForgetTrial);
 }

@@ -47,6 +47,7 @@ class DraftBalance {
   double speed() const;
   /// What all texts have shown so far, to be kept for other jobs.
   const DraftSums& experience() const { return usual_; }
+  /// Begins with that of earlier jobs. It counts for some steps only: the machine may have been busy, or the texts others.
   void begin_with(const DraftSums& experience);
 
  private:
@@ -54,6 +55,8 @@ class DraftBalance {
   static constexpr double kForget = 0.98, kForgetUsual = 0.998, kForgetTrial = 0.95, kRest = 0.998;
   static constexpr double kCredit = 2;  // tokens: a few consecutive rejections do not yet mean a bad draft
   static constexpr double kFew = 20;    // steps for which the average of all texts counts
+  static constexpr double kPrior = 60;  // steps that kCredit counts for: one text alone says little about others
+  static constexpr double kMaxFromEarlier = 150;  // steps that earlier jobs count for
   static constexpr double kTrial = 6;   // some five steps
   DraftSums recent_, usual_;  // of this text, of all
   double credit_ = kCredit;   // what it may lose in this text before it is left alone

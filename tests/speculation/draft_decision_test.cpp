@@ -131,6 +131,25 @@ TEST(DraftBalance, TextThatSuitsADraft_bringsItBack_andOneThatDoesNotStopsItSoon
   EXPECT_TRUE(usually_good.negative()) << "its credit of two tokens is spent";
 }
 
+TEST(DraftBalance, BadExperienceOfEarlierJobs_isOutweighedBySomeGoodSteps) {
+  DraftBalance earlier, later;
+  run(earlier, 400, 0.7);
+  later.begin_with(earlier.experience());
+  ASSERT_TRUE(later.negative());
+  run(later, 80, 0.1);
+  later.begin();
+  EXPECT_FALSE(later.negative());
+}
+
+/// As after a text that another source copies: the draft's time is worth many tokens there.
+TEST(DraftBalance, AFewBadSteps_sayLittleAboutTheNextText) {
+  DraftBalance balance;
+  for (int i = 0; i < 10; ++i) balance.step({.tokens = 2, .own = 0, .seconds = 1.2, .cost_s = 0.2, .token_s = 1});
+  ASSERT_TRUE(balance.negative());
+  balance.begin();
+  EXPECT_FALSE(balance.negative());
+}
+
 DraftStep step(int tokens, double seconds) {
   return {.tokens = tokens, .own = tokens - 1, .seconds = seconds, .cost_s = seconds - 1, .token_s = 1};
 }
