@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -106,7 +106,8 @@ std::string place_of(std::FILE* file) { return fmt::format("/proc/self/fd/{}", f
 /// Opens a named pipe or device. Waits until a process reads the pipe; throws Interrupted if that is ended.
 std::FILE* open_special(const std::string& path) {
   int fd = ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-  while (fd < 0 && errno == ENXIO) {
+  std::error_code unseen;
+  while (fd < 0 && errno == ENXIO && std::filesystem::is_fifo(path, unseen)) {
     if (g_interrupted) {
       print_error("yamata: {} was not written: no process read it\n", path);
       throw Interrupted{};

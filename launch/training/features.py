@@ -142,7 +142,8 @@ def cut(texts, rows):
 def batches(texts, rows, random=None):
     """Batches of texts of similar lengths, at most `rows` rows with padding (but at least one text), in random order."""
     order = list(range(len(texts))) if random is None else random.permutation(len(texts)).tolist()
-    pool = 64  # texts are sorted by length within this many: little padding, but each epoch has other batches
+    # Texts are sorted by length within this many: little padding, but each epoch has other batches.
+    pool = max(64, 4 * rows * len(texts) // max(1, sum(end - first for _, first, end, _ in texts)))
     made = []
     for at in range(0, len(order), pool):
         group = []

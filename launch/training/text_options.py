@@ -36,6 +36,8 @@ def check(options):
     out = pathlib.Path(options.out)
     if not out.parent.is_dir():
         raise Problem(f'{out.parent} is no folder; make it, or {REMEDY}')
+    if out.exists() and not out.is_file():
+        raise Problem(f'{out} is no regular file; {REMEDY}')
     refuse_overwriting([options.model], [out, part_of(out)], REMEDY)
     refuse_foreign(out, holds_texts, 'a file of texts', REMEDY)
     if len(shards := shards_of(out)) > 1:

@@ -14,6 +14,7 @@ from . import python_here, safetensors_file, target, whole_target
 from .device import device_of, enough_memory
 
 MOST_FIRST_TOKENS = 1500
+FEWEST = 32  # texts at once: of so many, hardly all are left out
 ENDS = ('tokenizer.ggml.eos_token_id', 'tokenizer.ggml.eot_token_id')
 
 
@@ -109,7 +110,7 @@ def write_all(writer, texts, wanted):
     begin, batch, terminal = time.monotonic(), writer.batch(), sys.stderr.isatty()
     while len(texts) < wanted:
         missing = wanted - len(texts)
-        made = writer.write(min(batch, missing + missing // 8 + 4))  # some are left out
+        made = writer.write(min(batch, max(FEWEST, missing + missing // 8)))  # some are left out
         if not made:
             raise Problem(f'the model wrote nothing new after {len(texts)} texts; give a fitting --prompt-format, or fewer --texts', 2)
         texts += made[:missing]

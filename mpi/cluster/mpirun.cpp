@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -129,7 +130,8 @@ std::optional<bool> reaches_distant_mpirun() {
 
 bool Mpirun::is_reached(std::chrono::milliseconds limit) const {
   constexpr int kAttempts = 3;
-  const int patience_ms = static_cast<int>(limit.count() / (kAttempts + 1) / static_cast<int>(addresses_.size()));
+  constexpr int kMinMs = 250;  // a lost packet is sent again after 200 ms
+  const int patience_ms = std::max(kMinMs, static_cast<int>(limit.count() / (kAttempts + 1) / static_cast<int>(addresses_.size())));
   for (int attempt = 1; ask(patience_ms) == Answer::kUnreachable; ++attempt) {
     if (attempt == kAttempts) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(patience_ms / 2));  // the link may come back

@@ -24,9 +24,9 @@ class Mpirun {
   /// Whether mpirun itself started this process, not one of its daemons.
   bool is_parent() const { return is_parent_; }
   enum class Answer { kRuns, kGone, kUnreachable };
-  /// Whether it runs, checked at its addresses; waits so long for each.
+  /// Whether it runs, checked at its addresses; waits `patience_ms` for each.
   Answer ask(int patience_ms = kPatienceMs) const;
-  /// False if it is unreachable in three attempts, which take less than `limit` together.
+  /// False if it is unreachable in three attempts, which take about `limit` together.
   bool is_reached(std::chrono::milliseconds limit) const;
   /// Whether it acts on its connections, as it does unless it is suspended: it closes one that says nothing. Waits at most a second.
   bool responds() const;

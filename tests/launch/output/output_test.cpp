@@ -13,10 +13,8 @@
 
 #include <algorithm>
 
-#include "launch/input/interrupts.hpp"
 #include "launch/output/launcher_output.hpp"
 #include "launch/output/output_file.hpp"
-#include "mpi/cluster/head.hpp"
 #include "node/lost_pages.hpp"
 #include "tests/launch/process.hpp"
 
@@ -311,55 +309,6 @@ TEST(LauncherOutput, WithoutStandardOutput_losesAll) {
   kill(launcher, SIGKILL);
   waitpid(launcher, nullptr, 0);
   close(ready[0]), close(ready[1]);
-}
-
-TEST(WriteFile, Link_isFollowed) {
-  const TemporaryFolder folder;
-  const std::string file = folder / "file", link = folder / "link";
-  write_file(file, "{}");
-  std::filesystem::create_symlink("file", link);
-  check_writable({link, OutputKind::kJson}, {});
-  yamata::write_file(link, "text");
-  EXPECT_EQ(read_file(file), "text");
-  EXPECT_TRUE(std::filesystem::is_symlink(link));
-}
-
-TEST(WriteFile, LinkToAFileThatDoesNotExist_isFollowed) {
-  const TemporaryFolder folder;
-  const std::string file = folder / "file", link = folder / "link", loop = folder / "loop";
-  std::filesystem::create_symlink("file", folder / "next");
-  std::filesystem::create_symlink("next", link);
-  std::filesystem::create_symlink("loop", loop);
-  check_writable({link, OutputKind::kJson}, {});
-  EXPECT_THROW(check_outputs({{link, OutputKind::kJson}, {file, OutputKind::kTrace}}, {}), UsageError);
-  yamata::write_file(link, "text");
-  EXPECT_EQ(read_file(file), "text");
-  EXPECT_TRUE(std::filesystem::is_symlink(link));
-  EXPECT_THROW(check_writable({loop, OutputKind::kJson}, {}), ModelError);
-}
-
-TEST(WriteFile, Pipe_isWrittenTo) {
-  const TemporaryFolder folder;
-  const std::string path = folder / "pipe";
-  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-  const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK);
-  check_writable({path, OutputKind::kJson}, {});
-  yamata::write_file(path, "text");
-  char got[8];
-  EXPECT_EQ(read(reader, got, sizeof got), 4);
-  EXPECT_TRUE(std::filesystem::is_fifo(path));
-  close(reader);
-}
-
-TEST(WriteFile, PipeWithoutReader_isLeftAtAnInterrupt) {
-  const TemporaryFolder folder;
-  const std::string pipe = folder / "pipe", file = folder / "file";
-  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  g_interrupted = true;
-  const auto text = [] { return std::string("text"); };
-  EXPECT_THROW(write_outputs({{.path = pipe, .text = text}, {.path = file, .text = text}}), Interrupted);
-  g_interrupted = false;
-  EXPECT_EQ(read_file(file), "text");
 }
 
 TEST(StandardOutput, FullPipeThatDoesNotBlock_isWaitedFor) {

@@ -348,6 +348,12 @@ class Batches(Scene):
         self.assertEqual(features.shards_of(self.folder / 'features.safetensors'),
                          [self.folder / 'features.safetensors', self.folder / 'features-00002.safetensors'])
 
+    def test_large_batches_are_filled(self):
+        texts = [(0, at, at + 266, 60) for at in range(0, 266 * 1000, 266)]
+        sizes = [sum(end - first for _, first, end, _ in group) for group in features.batches(texts, 22000)]
+        self.assertGreater(sorted(sizes)[len(sizes) // 2], 0.95 * 22000)
+        self.assertLessEqual(max(sizes), 22000)
+
     def test_every_text_is_in_one_batch_of_an_epoch_and_batches_keep_their_size(self):
         texts = [(0, at, at + 3 + at % 40, 0) for at in range(300)]
         for random in (None, numpy.random.default_rng(5)):
