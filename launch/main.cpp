@@ -71,7 +71,7 @@ World make_world(std::chrono::milliseconds timeout) {
   World world;
   world.timeout = timeout;
   if (launched_by_mpi()) {
-    require_memory_for_mpi(timeout);
+    require_limits_for_mpi(timeout);
     world.session = std::make_unique<MpiSession>();
     world.transport = std::make_unique<MpiTransport>();
     world.host = world.session->host();

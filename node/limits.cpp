@@ -8,11 +8,19 @@
 
 namespace yamata {
 
-std::optional<std::uint64_t> memory_limit() {
+namespace {
+
+std::optional<std::uint64_t> limit_of(__rlimit_resource resource) {
   rlimit limit{};
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
   return limit.rlim_cur;
 }
+
+}  // namespace
+
+std::optional<std::uint64_t> memory_limit() { return limit_of(RLIMIT_AS); }
+
+std::optional<std::uint64_t> file_limit() { return limit_of(RLIMIT_NOFILE); }
 
 std::uint64_t mapped_memory() {
   std::uint64_t pages = 0;

@@ -17,6 +17,9 @@ std::optional<std::uint64_t> memory_limit();
 /// The memory that it has mapped, in bytes; 0 if that cannot be read.
 std::uint64_t mapped_memory();
 
+/// How many files this process may have open (ulimit -n); nothing if that is not limited.
+std::optional<std::uint64_t> file_limit();
+
 /// For the end of an error of memory: ", or raise ulimit -v, which allows 100 MiB". Empty if there is no such limit.
 std::string or_raise_memory_limit();
 

@@ -181,7 +181,8 @@ void write_features(Job& job, const FeaturesOptions& options, std::size_t& done)
   }
   if (options.ignore_eos) request.banned = request.ends;
   std::ranges::for_each(options.idle_flags, warn);
-  FeatureFiles files({options.output, layers.names, job.hyperparameters().dim, options.halves, std::uint64_t(options.shard_mib) << 20});
+  FeatureFiles files({options.output, layers.names, job.hyperparameters().dim, options.halves, std::uint64_t(options.shard_mib) << 20,
+                      job.file().string("general.name").value_or("")});
   const DecodeOptions decode =
       decode_options(Strategy::kIterative, {}, options.job.batch, options.job.generate, job.context(), options.sampling);
   const std::size_t texts = prompts.size();

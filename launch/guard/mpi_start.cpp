@@ -20,6 +20,7 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kMiB = 1 << 20;
+constexpr std::uint64_t kFilesOfMpi = 20;  // open at once while Open MPI 4.1.4 starts, on a single machine
 
 /// The launcher announces by SIGCONT or SIGTERM that it ends this process; one that is alive some time later was only continued.
 void let_lower_ranks_end_the_job(std::chrono::milliseconds deadline) {
@@ -45,14 +46,20 @@ std::uint64_t memory_for_mpi(int local_ranks) {
   return kLibraries + static_cast<std::uint64_t>(local_ranks) * kSegment;
 }
 
-void require_memory_for_mpi(std::chrono::milliseconds deadline) {
-  const auto limit = memory_limit();
+void require_limits_for_mpi(std::chrono::milliseconds deadline) {
+  const auto memory = memory_limit(), files = file_limit();
   const std::uint64_t needed = mapped_memory() + memory_for_mpi(local_ranks());
-  if (!limit || *limit >= needed) return;
+  std::string lack;
+  if (memory && *memory < needed) {
+    lack = fmt::format("{} MiB of memory: ulimit -v allows {} MiB; raise it (ulimit -v unlimited)", (needed + kMiB - 1) / kMiB,
+                       *memory / kMiB);
+  } else if (files && *files < kFilesOfMpi) {
+    lack = fmt::format("{} open files: ulimit -n allows {}; raise it (ulimit -n 1024)", kFilesOfMpi, *files);
+  } else {
+    return;
+  }
   let_lower_ranks_end_the_job(deadline);
-  throw ModelError(
-      fmt::format("rank {} ({}) cannot start MPI, which takes {} MiB of memory: ulimit -v allows {} MiB; raise it (ulimit -v unlimited)",
-                  mpi_rank_from_environment(), host_name(), (needed + kMiB - 1) / kMiB, *limit / kMiB));
+  throw ModelError(fmt::format("rank {} ({}) cannot start MPI, which takes {}", mpi_rank_from_environment(), host_name(), lack));
 }
 
 std::chrono::milliseconds patience_with_lower_ranks(int rank, std::chrono::milliseconds deadline) {

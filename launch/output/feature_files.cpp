@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <map>
 #include <system_error>
 #include <utility>
 
@@ -93,7 +94,9 @@ void FeatureFiles::write() {
   for (std::size_t layer = 0; layer < hidden_.size(); ++layer)
     entries.push_back({"hidden." + format_.layers[layer], format_.halves ? "F16" : "F32", {rows, format_.dim}, hidden_[layer]});
   NewFile file(path_of(files_ + 1));
-  safetensors::write(entries, {}, [&](std::span<const std::byte> bytes) { file.append(bytes); });
+  std::map<std::string, std::string> metadata;
+  if (!format_.model.empty()) metadata["model"] = format_.model;
+  safetensors::write(entries, metadata, [&](std::span<const std::byte> bytes) { file.append(bytes); });
   if (files_ == 0) remove_older();
   file.finish();
   ++files_;

@@ -17,6 +17,7 @@ struct FeatureFormat {
   std::int64_t dim = 0;
   bool halves = true;            ///< F16, else F32
   std::uint64_t file_bytes = 0;  ///< approximate size of a file
+  std::string model;             ///< name of the model that computed them, for the metadata `model`; empty: it has none
 };
 
 /// Collects texts and writes them into files; each file is complete or does not exist. Numbered files that an earlier writing left are

@@ -105,15 +105,14 @@ std::string place_of(std::FILE* file) { return fmt::format("/proc/self/fd/{}", f
 
 /// Opens a named pipe or device. Waits until a process reads the pipe; throws Interrupted if that is ended.
 std::FILE* open_special(const std::string& path) {
-  int fd = ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  int fd = -1;
   std::error_code unseen;
-  while (fd < 0 && errno == ENXIO && std::filesystem::is_fifo(path, unseen)) {
+  while ((fd = ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)) < 0 && errno == ENXIO && std::filesystem::is_fifo(path, unseen)) {
     if (g_interrupted) {
       print_error("yamata: {} was not written: no process read it\n", path);
       throw Interrupted{};
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    fd = ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
   }
   if (fd < 0) return nullptr;
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) & ~O_NONBLOCK);
@@ -157,9 +156,13 @@ void check_writable(const PlannedOutput& output, const std::vector<std::string>&
 }
 
 NewFile::NewFile(const std::string& path) : path_(followed(path)), temporary_(is_special(path_) ? path_ : temporary_of(path_)) {
-  if (temporary_ != path_) file_ = open_nameless(path_);
-  nameless_ = file_ != nullptr;
-  if (!file_) file_ = temporary_ == path_ ? open_special(path_) : std::fopen(temporary_.c_str(), "wb");
+  if (temporary_ == path_) {
+    file_ = open_special(path_);
+  } else {
+    file_ = open_nameless(path_);
+    nameless_ = file_ != nullptr;
+    if (!file_) file_ = std::fopen(temporary_.c_str(), "wb");
+  }
   if (!file_) fail_to_write(path_);
 }
 

@@ -73,6 +73,12 @@ def read_texts(options, model):
     return data, features.Features([options.held_out], layers, model.dim, model.vocabulary, data)
 
 
+def warn_of_other_writers(path, name, writers):
+    for writer in sorted(writers.keys() - {None, name}) if name else ():
+        print(f"train-heads: warning: {writers[writer]} was written by the model '{writer}', not by '{name}' ({path}); a head learns best "
+              "from its model's own texts", file=sys.stderr)
+
+
 def prepare(options):
     """(trainer, facts for the model card)."""
     device = device_of(options.device)
@@ -80,14 +86,15 @@ def prepare(options):
     model = target.read(file).to(device)
     data, measured = read_texts(options, model)
     training, held = data.split(options.held_out, options.seed) if measured is data else (data.texts, measured.texts)
-    pieces, held_pieces = training, held
-    if data.first[1]:
-        pieces, held_pieces = features.cut(training, options.context), features.cut(held, options.context)
+    warn_of_other_writers(options.model, file.name, {**data.writers, **measured.writers})
+    pieces, held_pieces = features.own(training), held
+    if data.stored:
+        pieces, held_pieces = features.own(features.cut(training, options.context)), features.cut(held, options.context)
     else:
         data.whole = measured.whole = whole_target.WholeTarget(file, model)
     head = make_head(options, model, data, training).to(device)
     kept = features.Batches(measured, features.batches(held_pieces, options.batch), device)
-    if data.first[1]:
+    if data.stored:
         kept = list(kept)
     recipe = trainer.Recipe(steps=options.steps, batch_rows=options.batch, learning_rate=options.learning_rate, warm_up=options.warm_up,
                             clip=options.clip, evaluate_every=options.evaluate_every, patience=options.patience, seed=options.seed,

@@ -9,12 +9,13 @@ from measuring.problem import Problem
 def device_of(name):
     """Raises Problem if there is no such device."""
     try:
-        device = torch.zeros(1, device=name).device
-    except (RuntimeError, AssertionError) as error:
+        one = torch.ones(1, device=name)
+        one.item()  # some devices only look like one
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise Problem(f'--device {name}: {str(error).splitlines()[0]}; give cpu') from None
-    if device.type == 'cuda':
+    if one.device.type == 'cuda':
         torch.backends.cuda.matmul.allow_tf32 = True  # float32 products with the 10 bits of TF32: many times faster
-    return device
+    return one.device
 
 
 @contextlib.contextmanager

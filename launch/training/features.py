@@ -52,19 +52,21 @@ class Features:
 
     def __init__(self, paths, layers, dim, vocabulary, others=None):
         self.layers, self.dim, self.whole = layers, dim, None
-        self.files, self.texts = [], []  # texts: (file, first row, last row + 1, rows of the prompt)
-        self.first = others.first if others else None  # (the first path, whether it has hidden states)
+        self.files, self.writers = [], {}  # writers: the model that wrote a file, if the file names it -> the file
+        self.texts = []  # (file, first row, last row + 1, rows of the prompt)
+        self.first, self.stored = (others.first, others.stored) if others else (None, None)  # the first path; whether it has hidden states
         for path in (shard for path in paths for shard in shards_of(path)):
             self.add(path, vocabulary)
         if not self.texts:
             raise Problem(f'{paths[0]} has no text of three tokens or more; write features of a longer one', 2)
 
     def add(self, path, vocabulary):
-        tensors, _ = safetensors_file.read(path)
+        tensors, metadata = safetensors_file.read(path)
         stored = any(name.startswith('hidden.') for name in tensors)
-        self.first = self.first or (path, stored)
-        if stored != self.first[1]:
-            have, lack = (path, self.first[0]) if stored else (self.first[0], path)
+        if self.first is None:
+            self.first, self.stored = path, stored
+        if stored != self.stored:
+            have, lack = (path, self.first) if stored else (self.first, path)
             raise Problem(f'{have} has hidden states and {lack} has none; give files of one kind', 2)
         needed = ['ids', 'texts', *(f'hidden.{layer}' for layer in self.layers if stored)]
         for name in needed:
@@ -83,6 +85,7 @@ class Features:
         if prompts.shape != (len(bounds) - 1,):
             raise Problem(f'{path}: prompts has {prompts.size} entries for {len(bounds) - 1} texts; write it again', 2)
         self.files.append(tensors)
+        self.writers[metadata.get('model')] = path
         for first, end, prompt in zip(bounds[:-1].tolist(), bounds[1:].tolist(), prompts.tolist()):
             if end - first >= 3:
                 self.texts.append((len(self.files) - 1, first, end, prompt))
@@ -131,6 +134,11 @@ class Batches:
 
     def __iter__(self):
         return (self.data.batch(group).to(self.device) for group in self.groups)
+
+
+def own(texts):
+    """The texts in which the model generated rows that can be compared, or all if there are none: see Batch.own."""
+    return [text for text in texts if text[2] - text[1] > max(2, text[3] + 1)] or texts
 
 
 def cut(texts, rows):

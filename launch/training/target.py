@@ -71,6 +71,11 @@ class ModelFile:
             raise Problem(f'{path} is of the family {self.family}; heads are trained for {", ".join(FAMILIES)}', 2)
 
     @property
+    def name(self):
+        """What the file calls its model, or None."""
+        return self.fields.get('general.name') or None
+
+    @property
     def interleaved(self):
         return self.family in INTERLEAVED
 
@@ -108,7 +113,7 @@ def read(file):
     kv_heads = file.value('attention.head_count_kv', heads)
     embedding = file.floats('token_embd.weight')
     last = read_layer(file, layers - 1, {'attn_q': heads, 'attn_k': kv_heads})
-    return Target(name=file.fields.get('general.name') or pathlib.Path(file.path).stem, layers=layers, dim=dim,
+    return Target(name=file.name or pathlib.Path(file.path).stem, layers=layers, dim=dim,
                   ffn=file.value('feed_forward_length'), heads=heads, kv_heads=kv_heads,
                   head_dim=file.value('attention.key_length', dim // heads), eps=file.value('attention.layer_norm_rms_epsilon'),
                   rope_base=file.value('rope.freq_base', 10000.0), embedding=embedding,

@@ -22,11 +22,12 @@ prompt_format.__name__ = 'text with one {} in it'
 
 
 def holds_texts(path):
-    """Whether launch/write-texts or yamata features wrote this file."""
+    """Whether launch/write-texts wrote this file. Files of yamata features also have hidden states, which take long to write."""
     if not has_safetensors_header(path):
         return False
     with open(path, 'rb') as file:
-        return {'ids', 'texts', 'prompts'} <= json.loads(file.read(int.from_bytes(file.read(8), 'little'))).keys()
+        names = json.loads(file.read(int.from_bytes(file.read(8), 'little'))).keys()
+    return {'ids', 'texts', 'prompts'} <= names and not any(name.startswith('hidden.') for name in names)
 
 
 def check(options):

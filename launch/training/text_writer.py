@@ -94,12 +94,13 @@ class Writer:
         return [(ids, len(prompt)) for ids, prompt in zip(texts, prompts) if len(ids) > 2 and ids[len(prompt)] not in self.frame.stops]
 
 
-def save(path, texts):
+def save(path, texts, model):
+    """`model`: its name, or None."""
     ids = numpy.concatenate([ids for ids, _ in texts]).astype(numpy.int32)
     bounds = numpy.cumsum([0, *(len(ids) for ids, _ in texts)], dtype=numpy.int64)
     prompts = numpy.array([prompt for _, prompt in texts], numpy.int64)
     try:
-        safetensors_file.write(path, {'ids': ids, 'texts': bounds, 'prompts': prompts}, {})
+        safetensors_file.write(path, {'ids': ids, 'texts': bounds, 'prompts': prompts}, {'model': model} if model else {})
     except OSError as error:
         raise Problem(f'{path} cannot be written ({error.strerror}); correct that, or choose another file with -o', 2) from None
     return len(ids)
@@ -135,8 +136,8 @@ def write(options):
             write_all(writer, texts, options.texts)
         except KeyboardInterrupt:
             if texts:
-                save(options.out, texts)
+                save(options.out, texts, file.name)
             raise
-    count = save(options.out, texts)
+    count = save(options.out, texts, file.name)
     print(f'{options.out}: {len(texts)} texts, {count} tokens, {sum(len(ids) - prompt for ids, prompt in texts)} of them in answers')
     return 0

@@ -120,7 +120,9 @@ class WholeTarget:
             x = self.layer(x, w, angles, attend)
         found['last'] = rms_norm(x, self.parts.norm, self.parts.eps)
         if not torch.isfinite(found['last']).all():
-            raise Problem(f'{self.path}: its hidden states exceed half precision; use --device cpu, or yamata features', 2)
+            why = 'they exceed half precision; use --device cpu, or yamata features'
+            raise Problem(f'{self.path}: its hidden states are not finite: '
+                          + (why if self.dtype == torch.float16 else 'its weights or their scales may be damaged; copy it again'), 2)
         return found
 
     def next_logits(self, ids, at, cache):

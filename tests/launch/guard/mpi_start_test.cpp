@@ -45,12 +45,24 @@ TEST(MpiStart, MemoryLimitOfAnotherRank_isReportedByThatRank) {
 }
 
 TEST(MpiStartDeathTest, MemoryLimit_isNamedWithWhatMpiNeeds) {
-  EXPECT_EXIT(end_in_little_memory([] { require_memory_for_mpi(0ms); }), testing::ExitedWithCode(2),
+  EXPECT_EXIT(end_in_little_memory([] { require_limits_for_mpi(0ms); }), testing::ExitedWithCode(2),
               "cannot start MPI, which takes [0-9]+ MiB of memory: ulimit -v allows [0-9]+ MiB; raise it");
 }
 #endif
 
-TEST(MpiStart, ProcessWithoutMemoryLimit_passes) { EXPECT_NO_THROW(require_memory_for_mpi(0ms)); }
+TEST(MpiStart, LimitOfOpenFiles_isReportedByTheRankThatHasIt) {
+  Arguments command = yamata({"run", "-m", kModel, "-p", "x", "-n", "2"}, 2);
+  const auto program = std::find(command.begin(), command.end(), YAMATA_PROGRAM);
+  command.insert(program, {"sh", "-c", "[ $OMPI_COMM_WORLD_RANK = 1 ] && ulimit -n 15; exec \"$@\"", "sh"});
+  const Outcome outcome = run(command);
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  const auto lines = outcome.complaints();
+  ASSERT_EQ(lines.size(), 1u) << outcome.err;
+  EXPECT_EQ(lines[0].find("yamata: rank 1 ("), 0u) << lines[0];
+  EXPECT_NE(lines[0].find("cannot start MPI, which takes 20 open files: ulimit -n allows 15; raise it"), std::string::npos) << lines[0];
+}
+
+TEST(MpiStart, ProcessWithoutMemoryLimit_passes) { EXPECT_NO_THROW(require_limits_for_mpi(0ms)); }
 
 TEST(MpiStart, HigherRanks_waitLongerButNotBeyondTheDeadline) {
   EXPECT_EQ(patience_with_lower_ranks(0, 60s), 0ms);

@@ -35,6 +35,10 @@ def program(*words):
     return subprocess.run([YAMATA, *map(str, words)], capture_output=True, text=True, check=True).stdout
 
 
+def tensors_of(path):
+    return safetensors_file.read(path)[0]
+
+
 def load(path):
     file = target.ModelFile(path)
     return whole_target.WholeTarget(file, target.read(file))
@@ -212,7 +216,8 @@ class Texts(Scene):
                 self.assert_refused(self.write_texts('memory.st'), 2, 'write-texts: the memory is too small; give a smaller --batch\n')
         with unittest.mock.patch.object(whole_target.WholeTarget, 'generate', side_effect=RuntimeError('size mismatch')):
             self.assertRaisesRegex(RuntimeError, 'size mismatch', self.write_texts, 'memory.st')
-        self.assert_refused(self.write_texts('memory.st', '--device', 'nonsense'), 1, 'write-texts: --device nonsense: ', '; give cpu\n')
+        for device in ('nonsense', 'meta'):
+            self.assert_refused(self.write_texts('memory.st', '--device', device), 1, f'write-texts: --device {device}: ', '; give cpu\n')
 
     def test_a_model_that_writes_nothing_new_is_no_endless_loop(self):
         with unittest.mock.patch.object(whole_target.WholeTarget, 'generate', lambda self, prompts, *_: [numpy.array([*p, 5, 5, 5])
@@ -295,12 +300,27 @@ class Online(Scene):
         (self.folder / 'cut.st').write_bytes(whole[:-100])
         self.assert_refused(run('train-heads', *self.flags('refused', '-f', self.folder / 'cut.st')), 2, 'cut.st is not a complete')
         self.assertFalse((self.folder / 'refused').exists())
+        self.assert_refused(self.write_texts('with.st'), 1, 'with.st exists and is not a file of texts')
+
+    def test_texts_of_another_model_are_warned_of(self):
+        self.features(self.tiny('qwen3'), TINY, 'last', 'tiny.st')
+        for name, other in (('texts.st', True), ('tiny.st', False)):
+            tensors, metadata = safetensors_file.read(self.folder / name)
+            self.assertEqual(metadata, {'model': target.ModelFile(TALES).name} if other else {})
+        safetensors_file.write(self.folder / 'other.st', tensors_of(self.folder / 'texts.st'), {'model': 'Another'})
+        flags = self.flags('warned', '-f', self.folder / 'other.st', '--minutes', '0')
+        warnings = [line for line in run('train-heads', *flags).stderr.splitlines() if 'warning' in line]
+        self.assertEqual(len(warnings), 1)
+        self.assertIn(f"{self.folder / 'other.st'} was written by the model 'Another', not by '", warnings[0])
 
     def test_values_beyond_half_precision_are_named(self):
         whole = load(TALES)
         whole.parts.norm[:] = float('inf')
-        with self.assertRaisesRegex(Exception, 'exceed half precision; use --device cpu'):
-            whole.hidden(torch.tensor([[1, 2, 3]]), ['last'])
+        for dtype, cause in ((torch.float32, 'its weights or their scales may be damaged'), (torch.float16, 'exceed half precision; use')):
+            whole.dtype = dtype
+            unchanged = unittest.mock.patch.object(whole_target.WholeTarget, 'layer', lambda _, x, *__: x)
+            with self.assertRaisesRegex(Exception, cause), unchanged:
+                whole.hidden(torch.tensor([[1, 2, 3]]), ['last'])
 
 
 if __name__ == '__main__':
