@@ -14,11 +14,23 @@ namespace {
 using Json = nlohmann::json;
 using Path = std::vector<std::int32_t>;
 
+constexpr std::int32_t kRanks = 64;
+
+/// Ranks that are no whole numbers, or out of range, become -1.
+Path read_path(const Json& json) {
+  Path path;
+  for (const auto& rank : json.get<std::vector<Json>>()) {
+    const bool fits = rank.is_number_integer() && rank >= 0 && rank < kRanks;
+    path.push_back(fits || !rank.is_number() ? rank.get<std::int32_t>() : -1);
+  }
+  return path;
+}
+
 /// Adds the guess at the end of a path of ranks; the path without its end must be in the tree, and the whole path must be new.
 void add(StaticTree& tree, const Path& path) {
   int parent = 0;
   for (std::size_t i = 0; i + 1 < path.size(); ++i) parent = parent < 0 ? parent : tree.child(parent, path[i]);
-  const bool ranks = std::all_of(path.begin(), path.end(), [](std::int32_t rank) { return rank >= 0 && rank < 64; });
+  const bool ranks = std::all_of(path.begin(), path.end(), [](std::int32_t rank) { return rank >= 0; });
   if (path.empty() || !ranks || parent < 0 || tree.child(parent, path.back()) >= 0)
     throw ModelError("each path of the tree must extend another path by a rank from 0 to 63, and must occur once");
   tree.nodes.push_back({parent, static_cast<std::int32_t>(path.size()) - 1, path.back()});
@@ -27,7 +39,8 @@ void add(StaticTree& tree, const Path& path) {
 StaticTree parse(const Json& json, int guesses) {
   StaticTree tree;
   if (json.contains("tree")) {
-    auto paths = json.at("tree").get<std::vector<Path>>();
+    std::vector<Path> paths;
+    for (const Json& path : json.at("tree").get<std::vector<Json>>()) paths.push_back(read_path(path));
     std::stable_sort(paths.begin(), paths.end(), [](const Path& a, const Path& b) { return a.size() < b.size(); });
     for (const Path& path : paths) add(tree, path);
   } else {

@@ -27,7 +27,7 @@ MappedFile::MappedFile(const std::string& path) {
   ::close(fd);
   if (S_ISDIR(status.st_mode)) throw ModelError(fmt::format("{} is a folder, not a file; name a file in it", path));
   if (!regular) throw ModelError(fmt::format("{} is not a file; check the path", path));
-  if (size == 0) throw ModelError(fmt::format("{} is empty; copy or download the model again", path));
+  if (size == 0) throw ModelError(fmt::format("{} is empty; copy or download it again", path));
   if (mapped_ == MAP_FAILED) {
     mapped_ = nullptr;
     const std::string remedy = error == ENOMEM ? "; free some memory" + or_raise_memory_limit() : "";

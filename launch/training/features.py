@@ -115,10 +115,10 @@ class Features:
         ids = torch.zeros(len(texts), longest, dtype=torch.int64)
         for i, (file, first, end, _) in enumerate(texts):
             ids[i, :end - first] = torch.from_numpy(self.files[file]['ids'][first:end].astype(numpy.int64))
-        hidden = self.whole.hidden(ids.to(self.whole.device), self.layers) if self.whole else self.stored(texts, longest)
+        hidden = self.whole.hidden(ids.to(self.whole.device), self.layers) if self.whole else self.stored_hidden(texts, longest)
         return Batch(ids, torch.tensor([end - first for _, first, end, _ in texts]), torch.tensor([prompt for *_, prompt in texts]), hidden)
 
-    def stored(self, texts, rows):
+    def stored_hidden(self, texts, rows):
         hidden = {layer: torch.zeros(len(texts), rows, self.dim) for layer in self.layers}
         for i, (file, first, end, _) in enumerate(texts):
             for layer in self.layers:

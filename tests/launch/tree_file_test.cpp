@@ -36,7 +36,8 @@ TEST(TreeFile, Accuracies_growATreeOfAsManyGuessesAsAreWanted) {
 
 TEST(TreeFile, WhatIsNoTree_isRefused) {
   for (const char* text : {"", "{}", "[1]", R"({"tree": []})", R"({"tree": [[]]})", R"({"tree": [[0], [0]]})", R"({"tree": [[1, 0]]})",
-                           R"({"tree": [[-1]]})", R"({"tree": [["a"]]})", R"({"tree": [[64]]})", R"({"tree": 1})",
+                           R"({"tree": [[-1]]})", R"({"tree": [["a"]]})", R"({"tree": [[64]]})", R"({"tree": [[0], [1.9]]})",
+                           R"({"tree": [[4294967296]]})", R"({"tree": 1})",
                            R"({"sources": [{"name": "x", "accuracies": [[1]]}]})", R"({"sources": [{"name": "all"}]})"}) {
     EXPECT_THROW(read(text), ModelError) << text;
   }
