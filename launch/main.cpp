@@ -1,4 +1,5 @@
 // yamata: runs a command and returns its exit code.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -277,11 +278,19 @@ int worker_main(const GivenFlags& flags, World& world) {
   return 0;  // the head returns the job's exit code
 }
 
+/// Occupies the standard streams that are closed, so that no file that is opened later becomes one of them. Reading and writing fail as
+/// before.
+void keep_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(stream, F_GETFD) < 0) (void)!::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 }  // namespace
 }  // namespace yamata
 
 int main(int argc, char** argv) {
   using namespace yamata;
+  keep_standard_streams();
   const GivenFlags flags(argc, argv);
   const auto timeout = flags.timeout();
   guard_rank(argc, argv, timeout);

@@ -5,6 +5,9 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <future>
+#include <thread>
+#include <vector>
 
 namespace yamata {
 
@@ -21,6 +24,21 @@ std::optional<std::uint64_t> limit_of(__rlimit_resource resource) {
 std::optional<std::uint64_t> memory_limit() { return limit_of(RLIMIT_AS); }
 
 std::optional<std::uint64_t> file_limit() { return limit_of(RLIMIT_NOFILE); }
+
+std::optional<std::uint64_t> file_size_limit() { return limit_of(RLIMIT_FSIZE); }
+
+bool can_start_threads(int count) {
+  std::promise<void> done;
+  const std::shared_future<void> end = done.get_future().share();
+  std::vector<std::thread> threads;
+  try {
+    while (count-- > 0) threads.emplace_back([end] { end.wait(); });
+  } catch (const std::system_error&) {
+  }
+  done.set_value();
+  for (std::thread& thread : threads) thread.join();
+  return count < 0;
+}
 
 std::uint64_t mapped_memory() {
   std::uint64_t pages = 0;

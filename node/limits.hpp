@@ -20,6 +20,12 @@ std::uint64_t mapped_memory();
 /// How many files this process may have open (ulimit -n); nothing if that is not limited.
 std::optional<std::uint64_t> file_limit();
 
+/// The largest file, in bytes, that this process may write (ulimit -f); nothing if that is not limited.
+std::optional<std::uint64_t> file_size_limit();
+
+/// Whether the system lets this process start so many threads at once (ulimit -u, or the limit of a container).
+bool can_start_threads(int count);
+
 /// For the end of an error of memory: ", or raise ulimit -v, which allows 100 MiB". Empty if there is no such limit.
 std::string or_raise_memory_limit();
 

@@ -20,7 +20,10 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kMiB = 1 << 20;
-constexpr std::uint64_t kFilesOfMpi = 20;  // open at once while Open MPI 4.1.4 starts, on a single machine
+// Open MPI 4.1.4 while it starts, on a single machine:
+constexpr std::uint64_t kFilesOfMpi = 20;              // open at once
+constexpr std::uint64_t kLargestFileOfMpi = 5 * kMiB;  // a segment of shared memory, and its header
+constexpr int kThreadsOfMpi = 4;
 
 /// The launcher announces by SIGCONT or SIGTERM that it ends this process; one that is alive some time later was only continued.
 void let_lower_ranks_end_the_job(std::chrono::milliseconds deadline) {
@@ -41,8 +44,9 @@ int local_ranks() {
 }  // namespace
 
 std::uint64_t memory_for_mpi(int local_ranks) {
-  // Measured with Open MPI 4.1.4 and all its components: libraries, the heaps of two threads, and a segment per rank of the machine.
-  constexpr std::uint64_t kLibraries = 232 * kMiB, kSegment = 4 * kMiB;
+  // Measured with Open MPI 4.1.4 and all its components: libraries, the heaps of its threads, and a segment per rank of the machine. With
+  // 232 MiB it starts on most tries only.
+  constexpr std::uint64_t kLibraries = 330 * kMiB, kSegment = 4 * kMiB;
   return kLibraries + static_cast<std::uint64_t>(local_ranks) * kSegment;
 }
 
@@ -50,11 +54,17 @@ void require_limits_for_mpi(std::chrono::milliseconds deadline) {
   const auto memory = memory_limit(), files = file_limit();
   const std::uint64_t needed = mapped_memory() + memory_for_mpi(local_ranks());
   std::string lack;
+  const std::optional<std::uint64_t> file_size = file_size_limit();
   if (memory && *memory < needed) {
     lack = fmt::format("{} MiB of memory: ulimit -v allows {} MiB; raise it (ulimit -v unlimited)", (needed + kMiB - 1) / kMiB,
                        *memory / kMiB);
   } else if (files && *files < kFilesOfMpi) {
     lack = fmt::format("{} open files: ulimit -n allows {}; raise it (ulimit -n 1024)", kFilesOfMpi, *files);
+  } else if (file_size && *file_size < kLargestFileOfMpi) {
+    lack =
+        fmt::format("files of {} KiB: ulimit -f allows {} KiB; raise it (ulimit -f unlimited)", kLargestFileOfMpi >> 10, *file_size >> 10);
+  } else if (!can_start_threads(kThreadsOfMpi)) {
+    lack = fmt::format("{} threads: {}", kThreadsOfMpi, kRaiseLimits);
   } else {
     return;
   }

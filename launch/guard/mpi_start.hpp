@@ -9,9 +9,9 @@ namespace yamata {
 /// Bytes of memory that MPI maps in a process while it starts, with this many ranks on the machine.
 std::uint64_t memory_for_mpi(int local_ranks);
 
-/// Throws ModelError if this process may have less memory (ulimit -v) or fewer open files (ulimit -n) than MPI needs: MPI would wait for
-/// ever, crash, or end the process without a word. All ranks may have that limit, and one line is enough: rank r waits until the launcher
-/// has ended it for the sake of a lower rank, but at most for `deadline`.
+/// Throws ModelError if this process may have less memory (ulimit -v), fewer open files (ulimit -n), smaller files (ulimit -f) or fewer
+/// threads (ulimit -u) than MPI needs: MPI would wait for ever, crash, or end the process without a word. All ranks may have that limit,
+/// and one line is enough: rank r waits until the launcher has ended it for the sake of a lower rank, but at most for `deadline`.
 void require_limits_for_mpi(std::chrono::milliseconds deadline);
 
 /// How long a rank waits before it reports what lower ranks may report, too.

@@ -55,6 +55,16 @@ def run(main):
         sys.exit(130)
 
 
+@contextlib.contextmanager
+def postponed():
+    """Interruptions wait until the end of the block: a file is either as before it or as after it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def end_at_once(*_):
     say()
     os._exit(130)

@@ -6,7 +6,7 @@ import io
 import os
 import pathlib
 
-from . import plan
+from . import interrupt, plan
 from .files import reading, write_whole
 from .problem import Problem
 
@@ -106,6 +106,10 @@ class Results:
     def append(self, row):
         """Adds a row; when this returns, the complete row is on disk."""
         row = {key: '' if value is None else str(value) for key, value in row.items()}
+        with interrupt.postponed():
+            self.write(row)
+
+    def write(self, row):
         self.rows.append(row)
         try:
             if row.keys() - set(self.header):

@@ -52,6 +52,8 @@ YAMATA_DEVICE float fma(float a, float b, float c) { return __fmaf_rn(a, b, c); 
 YAMATA_DEVICE float half_to_float(std::uint16_t half) { return __half2float(__ushort_as_half(half)); }
 /// Rounds to nearest, ties to even.
 YAMATA_DEVICE std::uint16_t float_to_half(float value) { return __half_as_ushort(__float2half_rn(value)); }
+/// Without its fraction; 0 for what is no number.
+YAMATA_DEVICE int to_int(float value) { return static_cast<int>(value); }
 YAMATA_DEVICE float float_of_bits(std::uint32_t bits) { return __uint_as_float(bits); }
 YAMATA_DEVICE std::uint32_t bits_of(float value) { return __float_as_uint(value); }
 YAMATA_DEVICE double square_root(double x) { return __dsqrt_rn(x); }

@@ -31,6 +31,14 @@ TEST(Limits, OtherErrorsOfTheSystem_keepTheirCause) {
 }
 
 #ifdef YAMATA_TEST_LITTLE_MEMORY
+TEST(LimitsDeathTest, ThreadsThatCannotStart_areNoticed) {
+  EXPECT_TRUE(can_start_threads(2));
+  const auto many = [] {
+    if (!can_start_threads(2000)) throw ModelError("too many");
+  };
+  EXPECT_EXIT(end_in_little_memory(many), testing::ExitedWithCode(2), "too many");
+}
+
 TEST(LimitsDeathTest, FileThatCannotBeMapped_isNamedWithTheLimit) {
   const TemporaryFolder folder;
   const std::string path = folder / "large";

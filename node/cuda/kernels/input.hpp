@@ -65,7 +65,7 @@ struct LaneBlock {
   YAMATA_DEVICE explicit LaneBlock(const Values& values) : scale(values.largest() / 127.0f) {
     if (scale < 1.17549435e-38f) scale = 0.0f;
     const float inverse = scale == 0.0f ? 0.0f : 1.0f / scale;
-    for (int j = 0; j < Values::kOwn; ++j) rounded[j] = static_cast<int>(round_whole(values.x[j] * inverse));
+    for (int j = 0; j < Values::kOwn; ++j) rounded[j] = simt::to_int(round_whole(values.x[j] * inverse));
     add_up();
   }
   YAMATA_DEVICE explicit LaneBlock(const cpu::EncodedBlock& block) : scale(block.scale) {

@@ -46,7 +46,7 @@ YAMATA_DEVICE void store_block(float value, std::int64_t d, std::int64_t head_di
   if (type == TensorType::Q8_0) {
     const float scale = largest_of_warp(magnitude(value)) / 127.0f;
     cpu::BlockQ8_0& block = static_cast<cpu::BlockQ8_0*>(plane)[(cell * head_dim + d) / 32];
-    block.qs[d % 32] = static_cast<std::int8_t>(round_whole(value * (scale < 1.17549435e-38f ? 0.0f : 1.0f / scale)));
+    block.qs[d % 32] = static_cast<std::int8_t>(simt::to_int(round_whole(value * (scale < 1.17549435e-38f ? 0.0f : 1.0f / scale))));
     if (simt::lane() == 0) block.d = simt::float_to_half(scale);
   } else if (simt::within(d, head_dim)) {
     if (type == TensorType::F16)

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 #include "launch/guard/guard.hpp"
 #include "tests/launch/process.hpp"
@@ -50,16 +51,19 @@ TEST(MpiStartDeathTest, MemoryLimit_isNamedWithWhatMpiNeeds) {
 }
 #endif
 
-TEST(MpiStart, LimitOfOpenFiles_isReportedByTheRankThatHasIt) {
-  Arguments command = yamata({"run", "-m", kModel, "-p", "x", "-n", "2"}, 2);
-  const auto program = std::find(command.begin(), command.end(), YAMATA_PROGRAM);
-  command.insert(program, {"sh", "-c", "[ $OMPI_COMM_WORLD_RANK = 1 ] && ulimit -n 15; exec \"$@\"", "sh"});
-  const Outcome outcome = run(command);
-  EXPECT_EQ(outcome.code, 2) << outcome.err;
-  const auto lines = outcome.complaints();
-  ASSERT_EQ(lines.size(), 1u) << outcome.err;
-  EXPECT_EQ(lines[0].find("yamata: rank 1 ("), 0u) << lines[0];
-  EXPECT_NE(lines[0].find("cannot start MPI, which takes 20 open files: ulimit -n allows 15; raise it"), std::string::npos) << lines[0];
+TEST(MpiStart, LimitOfFiles_isReportedByTheRankThatHasIt) {
+  for (const auto& [limit, lack] :
+       {std::pair{"-n 15", "20 open files: ulimit -n allows 15; raise it"}, std::pair{"-f 1", "files of 5120 KiB: ulimit -f allows "}}) {
+    Arguments command = yamata({"run", "-m", kModel, "-p", "x", "-n", "2"}, 2);
+    const auto program = std::find(command.begin(), command.end(), YAMATA_PROGRAM);
+    command.insert(program, {"sh", "-c", fmt::format("[ $OMPI_COMM_WORLD_RANK = 1 ] && ulimit {}; exec \"$@\"", limit), "sh"});
+    const Outcome outcome = run(command);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    const auto lines = outcome.complaints();
+    ASSERT_EQ(lines.size(), 1u) << outcome.err;
+    EXPECT_EQ(lines[0].find("yamata: rank 1 ("), 0u) << lines[0];
+    EXPECT_NE(lines[0].find(fmt::format("cannot start MPI, which takes {}", lack)), std::string::npos) << lines[0];
+  }
 }
 
 TEST(MpiStart, ProcessWithoutMemoryLimit_passes) { EXPECT_NO_THROW(require_limits_for_mpi(0ms)); }

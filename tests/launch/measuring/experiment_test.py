@@ -167,6 +167,20 @@ class Resuming(Folder):
                 self.assertNotIn('Traceback', said)
                 self.assertFalse(os.path.exists(f'/proc/{pid}'))
 
+    def test_an_interrupt_while_a_row_is_written_waits_for_it(self):
+        store = results.Results(self.path / 'interrupted')
+        fsync = os.fsync
+
+        def interrupted(file):
+            os.kill(os.getpid(), signal.SIGINT)
+            fsync(file)
+        for count in 1, 2:  # the file is written anew, or continued
+            with self.assertRaises(KeyboardInterrupt), unittest.mock.patch.object(os, 'fsync', interrupted):
+                store.append({'run': count})
+            self.assertEqual(store.path.read_text().split(), ['run', *map(str, range(1, count + 1))])
+            self.assertEqual(sorted(path.name for path in store.folder.iterdir()), ['lock', 'results.csv', 'runs'])
+        store.close()
+
     def test_a_changed_file_is_refused_without_extend(self):
         self.run_to_end(strategies('a'))
         self.assertEqual(self.run_to_end(strategies('a', 'b')), 1)

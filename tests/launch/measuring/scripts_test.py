@@ -36,7 +36,7 @@ file=$(sed 's/.*--json \\([^ ]*\\).*/\\1/' <<<"$*")
 asked() { echo asked; echo {} >"$file"; echo written; exit 1; }
 trap asked INT TERM HUP
 echo started
-while true; do read -t 0.05 <> <(:) || true; done
+while true; do sleep 0.05 || true; done
 '''
 SILENT = {'emulate'}
 

@@ -76,6 +76,19 @@ TEST_F(OutputTest, FullDisk_losesNothingThatFits) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_ / ""), {}), 1);
 }
 
+TEST_F(OutputTest, StreamsThatAreClosed_areNeitherReadNorWritten) {
+  for (const int ranks : {1, 2}) {
+    for (const char* closed : {">&-", "<&- >&-"}) {
+      Arguments command = yamata(short_run(), ranks);
+      const auto program = std::find(command.begin(), command.end(), YAMATA_PROGRAM);
+      command.insert(program, {"sh", "-c", std::string("exec \"$@\" ") + closed, "sh"});
+      const Outcome outcome = run(command);
+      EXPECT_EQ(outcome.code, 2) << closed << outcome.err;
+      EXPECT_NE(outcome.err.find("cannot write to standard output"), std::string::npos) << outcome.err;
+    }
+  }
+}
+
 TEST_F(OutputTest, TooManyOpenFiles_haveTheirRemedy) {
   rlimit before{};
   getrlimit(RLIMIT_NOFILE, &before);
