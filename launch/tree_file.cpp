@@ -16,12 +16,12 @@ using Path = std::vector<std::int32_t>;
 
 constexpr std::int32_t kRanks = 64;
 
-/// Ranks that are no whole numbers, or out of range, become -1.
+/// Whatever is no rank becomes -1.
 Path read_path(const Json& json) {
   Path path;
   for (const auto& rank : json.get<std::vector<Json>>()) {
     const bool fits = rank.is_number_integer() && rank >= 0 && rank < kRanks;
-    path.push_back(fits || !rank.is_number() ? rank.get<std::int32_t>() : -1);
+    path.push_back(fits ? rank.get<std::int32_t>() : -1);
   }
   return path;
 }

@@ -60,7 +60,7 @@ void require_limits_for_mpi(std::chrono::milliseconds deadline) {
                        *memory / kMiB);
   } else if (files && *files < kFilesOfMpi) {
     lack = fmt::format("{} open files: ulimit -n allows {}; raise it (ulimit -n 1024)", kFilesOfMpi, *files);
-  } else if (file_size && *file_size < kLargestFileOfMpi) {
+  } else if (file_size && local_ranks() > 1 && *file_size < kLargestFileOfMpi) {
     lack =
         fmt::format("files of {} KiB: ulimit -f allows {} KiB; raise it (ulimit -f unlimited)", kLargestFileOfMpi >> 10, *file_size >> 10);
   } else if (!can_start_threads(kThreadsOfMpi)) {

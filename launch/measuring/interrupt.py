@@ -57,9 +57,10 @@ def run(main):
 
 @contextlib.contextmanager
 def postponed():
-    """Interruptions wait until the end of the block: a file is either as before it or as after it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+    """Interruptions wait until the end of the block: a file is either as before it or as after it. For processes with one thread."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -74,7 +74,7 @@ def read_texts(options, model):
 
 
 def warn_of_other_writers(path, name, writers):
-    for writer in sorted(writers.keys() - {None, name}) if name else ():
+    for writer in sorted(writers.keys() - {name}) if name else ():
         print(f"train-heads: warning: {writers[writer]} was written by the model '{writer}', not by '{name}' ({path}); a head learns best "
               "from its model's own texts", file=sys.stderr)
 
@@ -87,9 +87,9 @@ def prepare(options):
     data, measured = read_texts(options, model)
     training, held = data.split(options.held_out, options.seed) if measured is data else (data.texts, measured.texts)
     warn_of_other_writers(options.model, file.name, {**data.writers, **measured.writers})
-    pieces, held_pieces = features.own(training), held
+    pieces, held_pieces = training, held
     if data.stored:
-        pieces, held_pieces = features.own(features.cut(training, options.context)), features.cut(held, options.context)
+        pieces, held_pieces = features.cut(training, options.context), features.cut(held, options.context)
     else:
         data.whole = measured.whole = whole_target.WholeTarget(file, model)
     head = make_head(options, model, data, training).to(device)

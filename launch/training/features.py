@@ -52,7 +52,7 @@ class Features:
 
     def __init__(self, paths, layers, dim, vocabulary, others=None):
         self.layers, self.dim, self.whole = layers, dim, None
-        self.files, self.writers = [], {}  # writers: the model that wrote a file, if the file names it -> the file
+        self.files, self.writers = [], {}  # writers: for each model that a file names as its writer, the file
         self.texts = []  # (file, first row, last row + 1, rows of the prompt)
         self.first, self.stored = (others.first, others.stored) if others else (None, None)  # the first path; whether it has hidden states
         for path in (shard for path in paths for shard in shards_of(path)):
@@ -81,11 +81,12 @@ class Features:
             raise Problem(f'{path}: its token ids go beyond the vocabulary of {vocabulary}; these are features of another model', 2)
         if len(bounds) < 1 or bounds[0] != 0 or bounds[-1] != len(ids) or (numpy.diff(bounds) < 0).any():
             raise Problem(f'{path}: its texts do not cover its rows; write it again', 2)
-        prompts = tensors.get('prompts', numpy.diff(bounds))  # if missing: as if the model had generated all of it
+        prompts = tensors.get('prompts', numpy.diff(bounds))  # if missing: as if all of it were given
         if prompts.shape != (len(bounds) - 1,):
             raise Problem(f'{path}: prompts has {prompts.size} entries for {len(bounds) - 1} texts; write it again', 2)
         self.files.append(tensors)
-        self.writers[metadata.get('model')] = path
+        if 'model' in metadata:
+            self.writers[metadata['model']] = path
         for first, end, prompt in zip(bounds[:-1].tolist(), bounds[1:].tolist(), prompts.tolist()):
             if end - first >= 3:
                 self.texts.append((len(self.files) - 1, first, end, prompt))
@@ -134,11 +135,6 @@ class Batches:
 
     def __iter__(self):
         return (self.data.batch(group).to(self.device) for group in self.groups)
-
-
-def own(texts):
-    """The texts in which the model generated rows that can be compared, or all if there are none: see Batch.own."""
-    return [text for text in texts if text[2] - text[1] > max(2, text[3] + 1)] or texts
 
 
 def cut(texts, rows):

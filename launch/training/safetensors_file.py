@@ -26,6 +26,8 @@ def read(path):
             raise ValueError('the header is longer than the file')
         header = json.loads(bytes(data[8:8 + length]))
         metadata = header.pop('__metadata__', {})
+        if not all(isinstance(text, str) for text in dict(metadata).values()):
+            raise ValueError('its metadata are no texts')
         return {name: tensor(data[8 + length:], entry) for name, entry in header.items()}, metadata
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         why = f' ({error})' if type(error) is ValueError else ''  # other errors are in Python's words

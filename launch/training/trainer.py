@@ -16,7 +16,7 @@ from .optimizer import Optimizer
 from .rates import Rates
 
 SAVE_EVERY_S = 60.0
-VERSION = 5  # of checkpoints: raise it when their content, or what a training does with it, changes
+VERSION = 4  # of checkpoints: raise it when their content, or what a training does with it, changes
 CHANGEABLE = {'steps', 'warm_up', 'evaluate_every', 'patience'}  # settings with which a checkpoint may be continued to train for longer
 
 

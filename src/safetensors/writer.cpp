@@ -13,7 +13,7 @@ void write(const std::vector<Entry>& entries, const std::map<std::string, std::s
     header[entry.name] = {{"dtype", entry.type}, {"shape", entry.shape}, {"data_offsets", {at, at + entry.bytes.size()}}};
     at += entry.bytes.size();
   }
-  std::string text = header.dump();
+  std::string text = header.dump(-1, ' ', false, decltype(header)::error_handler_t::replace);
   constexpr std::size_t kAlignment = 64, kLength = sizeof(std::uint64_t);
   text.append((kAlignment - (kLength + text.size()) % kAlignment) % kAlignment, ' ');
   const std::uint64_t length = text.size();

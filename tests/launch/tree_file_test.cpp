@@ -35,10 +35,10 @@ TEST(TreeFile, Accuracies_growATreeOfAsManyGuessesAsAreWanted) {
 }
 
 TEST(TreeFile, WhatIsNoTree_isRefused) {
-  for (const char* text :
-       {"", "{}", "[1]", R"({"tree": []})", R"({"tree": [[]]})", R"({"tree": [[0], [0]]})", R"({"tree": [[1, 0]]})", R"({"tree": [[-1]]})",
-        R"({"tree": [["a"]]})", R"({"tree": [[64]]})", R"({"tree": [[0], [1.9]]})", R"({"tree": [[4294967296]]})", R"({"tree": 1})",
-        R"({"sources": [{"name": "x", "accuracies": [[1]]}]})", R"({"sources": [{"name": "all"}]})"}) {
+  for (const char* text : {"", "{}", "[1]", R"({"tree": []})", R"({"tree": [[]]})", R"({"tree": [[0], [0]]})", R"({"tree": [[1, 0]]})",
+                           R"({"tree": [[-1]]})", R"({"tree": [["a"]]})", R"({"tree": [[64]]})", R"({"tree": [[0], [1.9]]})",
+                           R"({"tree": [[0], [true]]})", R"({"tree": [[4294967296]]})", R"({"tree": 1})",
+                           R"({"sources": [{"name": "x", "accuracies": [[1]]}]})", R"({"sources": [{"name": "all"}]})"}) {
     EXPECT_THROW(read(text), ModelError) << text;
   }
   EXPECT_THROW(read_tree("/nonexistent/tree.json", 3), ModelError) << "a file, as a model is: exit code 2";

@@ -63,6 +63,13 @@ TEST(Safetensors, WhatIsWritten_isReadAgain) {
   EXPECT_THROW(file.find("a.weight")->integers(), ModelError);
 }
 
+TEST(Safetensors, TextsOfMetadataThatAreNotUtf8_areWrittenWithReplacements) {
+  std::string bytes;
+  safetensors::write({}, {{"model", "a\xff"}},
+                     [&](std::span<const std::byte> part) { bytes.append(reinterpret_cast<const char*>(part.data()), part.size()); });
+  EXPECT_EQ(File::parse(std::as_bytes(std::span(bytes)), "x").metadata().at("model"), "a\xEF\xBF\xBD");
+}
+
 TEST(Safetensors, HeadsOfTheDemonstrationModel_areRead) {
   const File medusa = File::open(YAMATA_SOURCE_DIR "/models/tales-medusa.safetensors");
   EXPECT_EQ(medusa.tensors().size(), 12u);

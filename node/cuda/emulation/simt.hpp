@@ -73,7 +73,7 @@ inline std::uint32_t byte_permute(std::uint32_t low, std::uint32_t high, std::ui
 inline float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 inline float half_to_float(std::uint16_t half) { return cpu::f16_to_f32(half); }
 inline std::uint16_t float_to_half(float value) { return cpu::f32_to_f16(value); }
-/// Of a run that was left, the inputs of what follows may be any bits.
+/// 0 for NaN and for what does not fit; a device saturates the latter. Inputs of a run that was left may be any bits.
 inline int to_int(float value) { return std::abs(value) < 2147483648.0f ? static_cast<int>(value) : 0; }
 inline float float_of_bits(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 inline std::uint32_t bits_of(float value) { return std::bit_cast<std::uint32_t>(value); }

@@ -66,6 +66,15 @@ TEST(MpiStart, LimitOfFiles_isReportedByTheRankThatHasIt) {
   }
 }
 
+TEST(MpiStart, SingleRankOfAMachine_mayBeLimitedToSmallFiles) {
+  Arguments command = yamata({"run", "-m", kModel, "-p", "x", "-n", "2"}, 1);
+  const auto program = std::find(command.begin(), command.end(), YAMATA_PROGRAM);
+  command.insert(program, {"sh", "-c", "ulimit -f 1; exec \"$@\"", "sh"});
+  const Outcome outcome = run(command);
+  EXPECT_EQ(outcome.err.find("cannot start MPI"), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+}
+
 TEST(MpiStart, ProcessWithoutMemoryLimit_passes) { EXPECT_NO_THROW(require_limits_for_mpi(0ms)); }
 
 TEST(MpiStart, HigherRanks_waitLongerButNotBeyondTheDeadline) {

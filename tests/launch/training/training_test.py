@@ -364,15 +364,6 @@ class Batches(Scene):
     def test_pieces_cover_a_text_and_keep_what_was_prompt(self):
         self.assertEqual(features.cut([(0, 10, 40, 12)], 10), [(0, 10, 20, 12), (0, 20, 30, 2), (0, 30, 40, 0)])
 
-    def test_pieces_without_rows_that_the_target_wrote_are_left_out_of_training(self):
-        texts = [(0, 0, 10, 10), (0, 10, 20, 9), (0, 20, 30, 8), (0, 30, 33, 1), (0, 33, 36, 2)]
-        self.assertEqual(features.own(texts), [(0, 20, 30, 8), (0, 30, 33, 1)])
-        self.assertEqual(features.own(texts[:2]), texts[:2])
-        lengths, prompts = (torch.tensor(column) for column in zip(*((end - first, prompt) for _, first, end, prompt in texts)))
-        data = types.SimpleNamespace(ids=torch.zeros(5, 10), lengths=lengths, prompts=prompts)
-        data.known = lambda depth: features.Batch.known(data, depth)
-        self.assertEqual(features.Batch.own(data, 0).any(1).tolist(), [False, False, True, True, False])
-
     def test_only_rows_that_the_target_wrote_are_measured(self):
         data = features.Features([self.folder / 'features.safetensors'], ['last'], tiny.DIM, tiny.VOCABULARY)
         model = target.load(self.folder / 'target.gguf')
