@@ -51,10 +51,9 @@ std::uint64_t memory_for_mpi(int local_ranks) {
 }
 
 void require_limits_for_mpi(std::chrono::milliseconds deadline) {
-  const auto memory = memory_limit(), files = file_limit();
+  const auto memory = memory_limit(), files = file_limit(), file_size = file_size_limit();
   const std::uint64_t needed = mapped_memory() + memory_for_mpi(local_ranks());
   std::string lack;
-  const std::optional<std::uint64_t> file_size = file_size_limit();
   if (memory && *memory < needed) {
     lack = fmt::format("{} MiB of memory: ulimit -v allows {} MiB; raise it (ulimit -v unlimited)", (needed + kMiB - 1) / kMiB,
                        *memory / kMiB);

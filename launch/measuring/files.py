@@ -41,16 +41,21 @@ def begin_of(path):
         return file.read(BEGIN_BYTES)
 
 
-def has_safetensors_header(path):
-    """Whether the file begins with the length of a JSON object within it, and that object."""
+def safetensors_header(path):
+    """The JSON object with whose length, and with which, the file begins; None if it does not."""
     with open(path, 'rb') as file:
         length = int.from_bytes(file.read(8), 'little')
         if length > os.path.getsize(path) - 8:
-            return False
+            return None
         try:
-            return isinstance(json.loads(file.read(length)), dict)
+            header = json.loads(file.read(length))
         except (ValueError, RecursionError):
-            return False
+            return None
+    return header if isinstance(header, dict) else None
+
+
+def has_safetensors_header(path):
+    return safetensors_header(path) is not None
 
 
 SAFETENSORS = has_safetensors_header, 'a safetensors file'

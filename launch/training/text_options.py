@@ -1,8 +1,7 @@
 """The flags of launch/write-texts, and what can be checked before PyTorch is loaded."""
-import json
 import pathlib
 
-from measuring.files import has_safetensors_header, part_of, refuse_foreign
+from measuring.files import part_of, refuse_foreign, safetensors_header
 from measuring.flags import Parser, number
 from measuring.problem import Problem, refuse_overwriting
 
@@ -23,10 +22,7 @@ prompt_format.__name__ = 'text with one {} in it'
 
 def holds_texts(path):
     """Whether launch/write-texts wrote this file. Files of yamata features also have hidden states, which take long to write."""
-    if not has_safetensors_header(path):
-        return False
-    with open(path, 'rb') as file:
-        names = json.loads(file.read(int.from_bytes(file.read(8), 'little'))).keys()
+    names = (safetensors_header(path) or {}).keys()
     return {'ids', 'texts', 'prompts'} <= names and not any(name.startswith('hidden.') for name in names)
 
 

@@ -21,15 +21,17 @@ namespace {
 
 using namespace std::chrono_literals;
 
-#ifdef YAMATA_TEST_LITTLE_MEMORY
-/// Two ranks, of which those that this condition of the shell names have a memory limit that is too low.
-Outcome run_in_little_memory(const std::string& condition) {
-  Arguments command = yamata({"run", "-m", kModel, "-p", "x", "-n", "2"}, 2);
+/// Ranks, of which those that this condition of the shell names have a limit (flags of ulimit).
+Outcome run_with_limit(int ranks, const std::string& condition, const std::string& limit) {
+  Arguments command = yamata({"run", "-m", kModel, "-p", "x", "-n", "2"}, ranks);
   const auto program = std::find(command.begin(), command.end(), YAMATA_PROGRAM);
-  command.insert(program, {"sh", "-c", condition + " && ulimit -v 150000; exec \"$@\"", "sh"});
+  command.insert(program, {"sh", "-c", fmt::format("{} && ulimit {}; exec \"$@\"", condition, limit), "sh"});
   return run(command);
 }
 
+constexpr const char* kOnlyRank1 = "[ $OMPI_COMM_WORLD_RANK = 1 ]";
+
+#ifdef YAMATA_TEST_LITTLE_MEMORY
 /// One line, of this rank.
 void expect_lack_of_memory(const Outcome& outcome, int rank) {
   EXPECT_EQ(outcome.code, 2) << outcome.err;
@@ -39,11 +41,9 @@ void expect_lack_of_memory(const Outcome& outcome, int rank) {
   EXPECT_NE(lines[0].find("ulimit -v allows 146 MiB"), std::string::npos) << lines[0];
 }
 
-TEST(MpiStart, MemoryLimitOfAllRanks_isReportedOnce) { expect_lack_of_memory(run_in_little_memory("true"), 0); }
+TEST(MpiStart, MemoryLimitOfAllRanks_isReportedOnce) { expect_lack_of_memory(run_with_limit(2, "true", "-v 150000"), 0); }
 
-TEST(MpiStart, MemoryLimitOfAnotherRank_isReportedByThatRank) {
-  expect_lack_of_memory(run_in_little_memory("[ $OMPI_COMM_WORLD_RANK = 1 ]"), 1);
-}
+TEST(MpiStart, MemoryLimitOfAnotherRank_isReportedByThatRank) { expect_lack_of_memory(run_with_limit(2, kOnlyRank1, "-v 150000"), 1); }
 
 TEST(MpiStartDeathTest, MemoryLimit_isNamedWithWhatMpiNeeds) {
   EXPECT_EXIT(end_in_little_memory([] { require_limits_for_mpi(0ms); }), testing::ExitedWithCode(2),
@@ -54,10 +54,7 @@ TEST(MpiStartDeathTest, MemoryLimit_isNamedWithWhatMpiNeeds) {
 TEST(MpiStart, LimitOfFiles_isReportedByTheRankThatHasIt) {
   for (const auto& [limit, lack] :
        {std::pair{"-n 15", "20 open files: ulimit -n allows 15; raise it"}, std::pair{"-f 1", "files of 5120 KiB: ulimit -f allows "}}) {
-    Arguments command = yamata({"run", "-m", kModel, "-p", "x", "-n", "2"}, 2);
-    const auto program = std::find(command.begin(), command.end(), YAMATA_PROGRAM);
-    command.insert(program, {"sh", "-c", fmt::format("[ $OMPI_COMM_WORLD_RANK = 1 ] && ulimit {}; exec \"$@\"", limit), "sh"});
-    const Outcome outcome = run(command);
+    const Outcome outcome = run_with_limit(2, kOnlyRank1, limit);
     EXPECT_EQ(outcome.code, 2) << outcome.err;
     const auto lines = outcome.complaints();
     ASSERT_EQ(lines.size(), 1u) << outcome.err;
@@ -67,10 +64,7 @@ TEST(MpiStart, LimitOfFiles_isReportedByTheRankThatHasIt) {
 }
 
 TEST(MpiStart, SingleRankOfAMachine_mayBeLimitedToSmallFiles) {
-  Arguments command = yamata({"run", "-m", kModel, "-p", "x", "-n", "2"}, 1);
-  const auto program = std::find(command.begin(), command.end(), YAMATA_PROGRAM);
-  command.insert(program, {"sh", "-c", "ulimit -f 1; exec \"$@\"", "sh"});
-  const Outcome outcome = run(command);
+  const Outcome outcome = run_with_limit(1, "true", "-f 1");
   EXPECT_EQ(outcome.err.find("cannot start MPI"), std::string::npos) << outcome.err;
   EXPECT_EQ(outcome.code, 0) << outcome.err;
 }

@@ -35,10 +35,6 @@ def program(*words):
     return subprocess.run([YAMATA, *map(str, words)], capture_output=True, text=True, check=True).stdout
 
 
-def tensors_of(path):
-    return safetensors_file.read(path)[0]
-
-
 def load(path):
     file = target.ModelFile(path)
     return whole_target.WholeTarget(file, target.read(file))
@@ -305,9 +301,10 @@ class Online(Scene):
     def test_texts_of_another_model_are_warned_of(self):
         self.features(self.tiny('qwen3'), TINY, 'last', 'tiny.st')
         for name, other in (('texts.st', True), ('tiny.st', False)):
-            tensors, metadata = safetensors_file.read(self.folder / name)
+            _, metadata = safetensors_file.read(self.folder / name)
             self.assertEqual(metadata, {'model': target.ModelFile(TALES).name} if other else {})
-        safetensors_file.write(self.folder / 'other.st', tensors_of(self.folder / 'texts.st'), {'model': 'Another'})
+        tensors, _ = safetensors_file.read(self.folder / 'texts.st')
+        safetensors_file.write(self.folder / 'other.st', tensors, {'model': 'Another'})
         flags = self.flags('warned', '-f', self.folder / 'other.st', '--minutes', '0')
         warnings = [line for line in run('train-heads', *flags).stderr.splitlines() if 'warning' in line]
         self.assertEqual(len(warnings), 1)
