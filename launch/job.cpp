@@ -322,6 +322,10 @@ Job::Outcome Job::lead(const Purpose& purpose, const std::function<void(Head& he
   return {};
 }
 
+PipeDeadline Job::pipe_deadline() const {
+  return transport_.size() == 1 ? kNoDeadline : std::chrono::steady_clock::now() + options_.timeout;
+}
+
 std::string or_larger_context(int context, const Hyperparameters& h) {
   return context < h.context ? "; raise -c or" : ", and the model was trained for no longer text;";
 }

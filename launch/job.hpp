@@ -10,6 +10,7 @@
 
 #include "launch/command_line.hpp"
 #include "launch/input/interrupts.hpp"
+#include "launch/output/output_file.hpp"
 #include "launch/planning/group_benchmarks.hpp"
 #include "launch/planning/layout_choice.hpp"
 #include "launch/planning/measurement_cache.hpp"
@@ -101,6 +102,9 @@ class Job {
   /// Leads all ranks through this job, on rank 0, after open: connects, plans, loads, does `work`, and ends it. `then`: whether the ranks
   /// stay for another job of this command. If the user interrupts, they all end. Throws EndedWithOthers.
   Outcome lead(const Purpose& purpose, const std::function<void(Head& head)>& work, Then then = Then::kEnd);
+  /// After lead: how long result files may wait for the readers of named pipes. The other ranks wait for this one only twice --timeout, and
+  /// then end the job as done.
+  PipeDeadline pipe_deadline() const;
 
  private:
   struct Heads {

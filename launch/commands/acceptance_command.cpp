@@ -119,7 +119,7 @@ void acceptance_command(Job& job, const AcceptanceOptions& options) {
   }
   report.positions = counter.tokens;
   print_out("{}", to_table(report));
-  write_outputs({{options.json_file, [&] { return to_json(report); }}});
+  write_outputs({{options.json_file, [&] { return to_json(report); }}}, job.pipe_deadline());
   if (outcome.interrupted) throw Interrupted{};
 }
 

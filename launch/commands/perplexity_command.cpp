@@ -121,7 +121,7 @@ void perplexity_command(Job& job, const PerplexityOptions& options) {
   if (terminal) fmt::print(stderr, "\n");
   print_out("perplexity {:.4f} over {}\n", std::exp(nll), counted(static_cast<std::int64_t>(tokens), "token"));
   const nlohmann::ordered_json json{{"perplexity", std::exp(nll)}, {"nll", nll}, {"tokens", tokens}};
-  write_outputs({{options.json_file, [&] { return json.dump(2) + "\n"; }}});
+  write_outputs({{options.json_file, [&] { return json.dump(2) + "\n"; }}}, job.pipe_deadline());
 }
 
 }  // namespace yamata

@@ -94,12 +94,13 @@ void warn_of_no_guesses(Job& job, const RunOptions& options) {
                      options.fewer_drafts));
 }
 
-void write_results(const RunOptions& options, const Generation& result, const std::function<void()>& write_suffixes) {
+void write_results(const Job& job, const RunOptions& options, const Generation& result, const std::function<void()>& write_suffixes) {
   print_error(to_table(result));
   write_outputs({{options.json_file, [&] { return to_json(result); }},
                  {options.trace_file, [&] { return to_trace(result); }},
                  {options.csv_file, [&] { return to_csv(result); }},
-                 {options.speculation.suffix_store, {}, write_suffixes}});
+                 {options.speculation.suffix_store, {}, write_suffixes}},
+                job.pipe_deadline());
 }
 
 }  // namespace
@@ -147,7 +148,7 @@ void run_command(Job& job, const RunOptions& options) {
   job.remember(result, result.per_rank);
   result.split_advice = job.split_advice(result.per_rank, result.token_ids.size());
   memory->end_text();
-  write_results(options, result, [&] { store.add(*memory); });
+  write_results(job, options, result, [&] { store.add(*memory); });
   if (outcome.interrupted) throw Interrupted{};
 }
 

@@ -103,8 +103,9 @@ bool is_part_of(const std::string& path, const std::string& input) {
 /// The path under which an unnamed file can be linked.
 std::string place_of(std::FILE* file) { return fmt::format("/proc/self/fd/{}", fileno(file)); }
 
-/// Opens a named pipe or device. Waits until a process reads the pipe; throws Interrupted if that is ended.
-std::FILE* open_special(const std::string& path) {
+/// Opens a named pipe or device. Waits until a process reads the pipe; throws ModelError if none has by the deadline, Interrupted if the
+/// wait is interrupted.
+std::FILE* open_special(const std::string& path, PipeDeadline deadline) {
   int fd = -1;
   std::error_code unseen;
   while ((fd = ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)) < 0 && errno == ENXIO && std::filesystem::is_fifo(path, unseen)) {
@@ -112,6 +113,8 @@ std::FILE* open_special(const std::string& path) {
       print_error("yamata: {} was not written: no process read it\n", path);
       throw Interrupted{};
     }
+    if (std::chrono::steady_clock::now() >= deadline)
+      throw ModelError(fmt::format("{} was not written: no process read this named pipe in time; start its reader first", path));
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   if (fd < 0) return nullptr;
@@ -155,9 +158,10 @@ void check_writable(const PlannedOutput& output, const std::vector<std::string>&
   std::remove(temporary.c_str());
 }
 
-NewFile::NewFile(const std::string& path) : path_(followed(path)), temporary_(is_special(path_) ? path_ : temporary_of(path_)) {
+NewFile::NewFile(const std::string& path, PipeDeadline deadline)
+    : path_(followed(path)), temporary_(is_special(path_) ? path_ : temporary_of(path_)) {
   if (temporary_ == path_) {
-    file_ = open_special(path_);
+    file_ = open_special(path_, deadline);
   } else {
     file_ = open_nameless(path_);
     nameless_ = file_ != nullptr;
@@ -188,19 +192,19 @@ void NewFile::finish() {
   if (temporary_ != path_ && std::rename(temporary_.c_str(), path_.c_str()) != 0) fail_to_write(path_);
 }
 
-void write_file(const std::string& path, const std::string& text) {
-  NewFile file(path);
+void write_file(const std::string& path, const std::string& text, PipeDeadline deadline) {
+  NewFile file(path, deadline);
   file.append(std::as_bytes(std::span(text)));
   file.finish();
 }
 
-void write_outputs(const std::vector<Output>& outputs) {
+void write_outputs(const std::vector<Output>& outputs, PipeDeadline deadline) {
   std::optional<ModelError> fault;
   bool interrupted = false;
   for (const Output& output : outputs) {
     if (output.path.empty()) continue;
     try {
-      output.write ? output.write() : write_file(output.path, output.text());
+      output.write ? output.write() : write_file(output.path, output.text(), deadline);
     } catch (const ModelError& e) {
       if (fault) print_error("yamata: {}\n", fault->what());
       fault = e;

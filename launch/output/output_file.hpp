@@ -1,5 +1,6 @@
 #pragma once
 // Result files that are either complete or do not exist.
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <functional>
@@ -11,12 +12,16 @@
 
 namespace yamata {
 
+/// When a named pipe that no process reads is given up.
+using PipeDeadline = std::chrono::steady_clock::time_point;
+constexpr PipeDeadline kNoDeadline = PipeDeadline::max();
+
 /// A file that is being written. finish() puts it at its path in one step; until then an older file stays there, and without finish()
 /// nothing is left. If the file system supports it, the file has no name before, so that even a killed process leaves nothing. Files in
-/// /dev are written directly. Throws ModelError naming the file and the cause.
+/// /dev are written directly. Throws ModelError naming the file and the cause, and Interrupted if a named pipe had no reader until then.
 class NewFile {
  public:
-  explicit NewFile(const std::string& path);
+  explicit NewFile(const std::string& path, PipeDeadline deadline = kNoDeadline);
   ~NewFile();
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
@@ -31,7 +36,7 @@ class NewFile {
 
 /// Writes `text` to a temporary file and renames it to `path`, so that an older file is never left half overwritten. Throws ModelError
 /// naming the file and the cause (a full disk, a missing folder).
-void write_file(const std::string& path, const std::string& text);
+void write_file(const std::string& path, const std::string& text, PipeDeadline deadline = kNoDeadline);
 /// A result: its path (empty: do not write it), and its content; or, instead of a content, a function that writes the file itself.
 struct Output {
   std::string path;
@@ -40,7 +45,7 @@ struct Output {
 };
 /// Writes all outputs, even if some fail. All errors but the last are printed as lines on stderr; the last one is thrown, as by write_file.
 /// Throws Interrupted if a named pipe had no reader until then.
-void write_outputs(const std::vector<Output>& outputs);
+void write_outputs(const std::vector<Output>& outputs, PipeDeadline deadline = kNoDeadline);
 /// Where a result will be written, and which older file it may replace.
 struct PlannedOutput {
   std::string path;

@@ -79,5 +79,19 @@ TEST(WriteFile, PipeWithoutReader_isLeftAtAnInterrupt) {
   EXPECT_EQ(read_file(file), "text");
 }
 
+TEST(WriteFile, PipeWithoutReader_isAnErrorAfterTheDeadline) {
+  const TemporaryFolder folder;
+  const std::string pipe = folder / "pipe", file = folder / "file";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const auto text = [] { return std::string("text"); };
+  try {
+    write_outputs({{.path = pipe, .text = text}, {.path = file, .text = text}}, std::chrono::steady_clock::now());
+    FAIL() << "nothing was thrown";
+  } catch (const ModelError& error) {
+    EXPECT_EQ(error.what(), pipe + " was not written: no process read this named pipe in time; start its reader first");
+  }
+  EXPECT_EQ(read_file(file), "text");
+}
+
 }  // namespace
 }  // namespace yamata::test
