@@ -12,6 +12,7 @@
 #include "launch/input/interrupts.hpp"
 #include "launch/output/output_file.hpp"
 #include "launch/planning/group_benchmarks.hpp"
+#include "launch/planning/kept_forecasts.hpp"
 #include "launch/planning/layout_choice.hpp"
 #include "launch/planning/measurement_cache.hpp"
 #include "launch/planning/thread_choice.hpp"
@@ -76,8 +77,8 @@ class Job {
   int context() const;
   /// A line with advice on the split of layers, based on `reports`, one per rank; empty if the split is good. After lead.
   std::string split_advice(const std::vector<wire::Report>& reports, std::size_t generated_tokens) const;
-  /// Keeps for later plans the acceptance of the draft's first choices in a text, and what its evaluations cost; `reports`: one per rank.
-  /// After lead.
+  /// Keeps for later plans the acceptance of the draft's first choices in a text, what its evaluations cost, and how fast a chosen layout
+  /// was, relative to its forecast; `reports`: one per rank. After lead.
   void remember(const Completion& text, const std::vector<wire::Report>& reports) const;
   /// Per rank, when its number of threads was measured, in seconds since the epoch; 0: not measured. After lead.
   const std::vector<std::int64_t>& threads_measured_s() const { return threads_measured_s_; }
@@ -149,6 +150,7 @@ class Job {
   std::uint64_t layer_bytes() const;
   std::vector<PlannedHost> planned_machines(const std::vector<wire::Hello>& hellos, std::span<const Link> links) const;
   GroupRecord group_record() const;
+  KeptForecasts kept_forecasts() const;
   void choose_layout(const Purpose& purpose, std::span<const GroupTime> groups);
   double draft_cost(const std::vector<wire::Report>& reports) const;
   Workload expected_work(std::size_t prompt_tokens) const;

@@ -131,6 +131,8 @@ void Job::choose_layout(const Purpose& purpose, std::span<const GroupTime> group
     job.acceptance4 = among_first_four(job.acceptance);
     if (first) job.over_confidence = simulation::over_confidence_of({.top1 = job.acceptance, .top4 = job.acceptance4}, first->probability);
   }
+  const KeptForecasts earlier = kept_forecasts();
+  job.correction = [&](const LayoutCandidate& layout) { return earlier.correction(layout); };
   job.group_costs = group_costs(job.target, machines_, groups, group_record());
   job.strategy = asked_strategy_;
   job.guesses_text = options_.guesses_text;
@@ -153,10 +155,20 @@ double Job::draft_cost(const std::vector<wire::Report>& reports) const {
   return kept ? kept->cost : 1;
 }
 
+KeptForecasts Job::kept_forecasts() const {
+  return {measurement_folder(), hello_.fingerprints[0], models_.size() > 1 ? hello_.fingerprints[1] : 0, std::time(nullptr)};
+}
+
 void Job::remember(const Completion& text, const std::vector<wire::Report>& reports) const {
   constexpr std::size_t kEnough = 64;
-  if (models_.size() != 2 || layout_.size() < 2 || text.token_ids.size() < kEnough) return;
-  FirstChoices first = first_choices(text.choices, text.token_ids);
+  if (text.token_ids.size() < kEnough) return;
+  if (layout_choice_ && std::ranges::none_of(reports, [](const auto& rank) { return rank.role == "lost"; })) {
+    const double measured = static_cast<double>(text.token_ids.size() - 1) / text.token_times_s.back();
+    kept_forecasts().keep(layout_choice_->candidate, {layout_choice_->simulated_tokens_per_s, measured});
+  }
+  if (models_.size() != 2 || layout_.size() < 2) return;
+  const auto kept = read_first_choices(measurement_folder(), hello_.fingerprints[0], hello_.fingerprints[1], std::time(nullptr));
+  FirstChoices first = first_choices(text.choices, text.token_ids, kept ? kept->right : kUsualAcceptance);
   if (first.right <= 0 || first.probability <= 0) return;
   first.cost = draft_cost(reports);
   keep_first_choices(measurement_folder(), hello_.fingerprints[0], hello_.fingerprints[1], first, std::time(nullptr));

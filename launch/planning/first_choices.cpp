@@ -4,7 +4,7 @@
 
 namespace yamata {
 
-FirstChoices first_choices(const std::vector<std::vector<Choice>>& choices, std::span<const std::int32_t> tokens) {
+FirstChoices first_choices(const std::vector<std::vector<Choice>>& choices, std::span<const std::int32_t> tokens, double otherwise) {
   const std::size_t count = std::min(choices.size(), tokens.size());
   double right = 0, asked = 0, probability = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -16,7 +16,7 @@ FirstChoices first_choices(const std::vector<std::vector<Choice>>& choices, std:
   }
   if (asked == 0) return {};
   const auto all = static_cast<double>(count);
-  return {(right + (all - asked) / 2) / all, probability / asked};
+  return {(right + (all - asked) * otherwise) / all, probability / asked};
 }
 
 }  // namespace yamata

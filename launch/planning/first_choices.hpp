@@ -15,7 +15,7 @@ struct FirstChoices {
 };
 
 /// `choices`: per token, the draft's guesses at its position. There are none if guesses were not worth their time, or if earlier text was
-/// followed; half of these tokens are assumed to be the draft's first choice.
-FirstChoices first_choices(const std::vector<std::vector<Choice>>& choices, std::span<const std::int32_t> tokens);
+/// followed; the share `otherwise` of these tokens is assumed to be the draft's first choice.
+FirstChoices first_choices(const std::vector<std::vector<Choice>>& choices, std::span<const std::int32_t> tokens, double otherwise);
 
 }  // namespace yamata

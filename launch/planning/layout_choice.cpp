@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <tuple>
 
@@ -50,6 +51,15 @@ const Forecast& preferred(const std::vector<Forecast>& forecasts, const Forecast
     if (f.tokens_per_s >= kSame * forecasts.front().tokens_per_s && complexity(f) < complexity(*chosen)) chosen = &f;
   }
   return alone && chosen->tokens_per_s < kWorthIt * alone->tokens_per_s ? *alone : *chosen;
+}
+
+/// Applies what earlier jobs have shown. The fastest is first again.
+void correct(std::vector<Forecast>& forecasts, const std::function<double(const LayoutCandidate&)>& correction) {
+  for (Forecast& f : forecasts) {
+    f.correction = correction(f.candidate);
+    f.tokens_per_s *= f.correction;
+  }
+  std::ranges::stable_sort(forecasts, std::greater{}, [](const Forecast& f) { return std::tuple(f.fits, f.tokens_per_s); });
 }
 
 std::string words(const Forecast& f, std::span<const PlannedHost> hosts) {
@@ -103,12 +113,14 @@ std::vector<PlannedHost> planned_hosts(const std::vector<wire::Hello>& hellos, s
 }
 
 std::optional<LayoutChoice> choose_layout(const PlannedJob& job, std::span<const PlannedHost> hosts) {
-  const std::vector<Forecast> forecasts = plan_layouts(job, hosts, {}, kForecasts);
+  std::vector<Forecast> forecasts = plan_layouts(job, hosts, {}, kForecasts);
+  if (job.correction) correct(forecasts, job.correction);
   if (forecasts.empty() || !forecasts.front().fits) return std::nullopt;
   const auto one = std::ranges::find_if(forecasts, [](const Forecast& f) { return f.candidate.hosts() == 1; });
   const Forecast* alone = one == forecasts.end() ? nullptr : &*one;
   const Forecast& chosen = preferred(forecasts, alone);
-  return LayoutChoice{chosen.candidate, reasons(chosen, forecasts, alone, hosts), to_json(job, hosts, {}, forecasts)};
+  return LayoutChoice{chosen.candidate, chosen.tokens_per_s / chosen.correction, reasons(chosen, forecasts, alone, hosts),
+                      to_json(job, hosts, {}, forecasts)};
 }
 
 }  // namespace yamata

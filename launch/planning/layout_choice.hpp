@@ -18,6 +18,7 @@ std::vector<PlannedHost> planned_hosts(const std::vector<wire::Hello>& hellos, s
 /// The chosen layout.
 struct LayoutChoice {
   LayoutCandidate candidate;
+  double simulated_tokens_per_s = 0;  ///< its forecast without correction
   std::string why;        ///< one line: the layout, the expected speed of it and of the next best, and the idle hosts
   std::string plan_json;  ///< the best layouts and the numbers that they are based on, see plan_file.hpp
 };

@@ -26,7 +26,7 @@ struct Kind {
 };
 constexpr Kind kSpeed{".speed", "yamata-speed-2"}, kThreads{".threads", "yamata-threads-1"}, kWidths{".widths", "yamata-widths-1"},
     kFirstChoices{".first-choices", "yamata-first-choices-3"}, kLink{".link", "yamata-link-1"}, kGroup{".group", "yamata-group-2"},
-    kSavings{".savings", "yamata-savings-2"};
+    kSavings{".savings", "yamata-savings-2"}, kForecast{".forecast", "yamata-forecast-1"};
 constexpr double kMinNumber = 1e-9;  // the files only hold positive numbers
 
 std::string environment(const char* name) {
@@ -184,8 +184,8 @@ void keep_group_cost(const std::string& folder, const MeasurementKey& key, const
 
 namespace {
 
-MeasurementKey pair_key(std::uint64_t target, std::uint64_t draft) {
-  return {.host = "draft", .isa = fmt::format("{:016x}", draft), .fingerprint = target};
+MeasurementKey pair_key(std::uint64_t target, std::uint64_t draft, const std::string& kind = {}) {
+  return {.host = "draft", .isa = fmt::format("{:016x}", draft), .fingerprint = target, .units = kind};
 }
 
 }  // namespace
@@ -200,6 +200,18 @@ void keep_first_choices(const std::string& folder, std::uint64_t target, std::ui
                         std::int64_t now_s) {
   const std::vector<double> numbers{first.right, first.probability, first.cost};
   keep_numbers(folder, pair_key(target, draft), kFirstChoices, numbers, now_s);
+}
+
+std::optional<ForecastError> read_forecast_error(const std::string& folder, std::uint64_t target, std::uint64_t draft,
+                                                 const std::string& kind, std::int64_t now_s) {
+  const auto kept = read_numbers(folder, pair_key(target, draft, kind), kForecast, 2, now_s);
+  return kept ? std::optional(ForecastError{kept->numbers[0], kept->numbers[1]}) : std::nullopt;
+}
+
+void keep_forecast_error(const std::string& folder, std::uint64_t target, std::uint64_t draft, const std::string& kind,
+                         const ForecastError& error, std::int64_t now_s) {
+  const std::vector<double> numbers{error.jobs, error.mean};
+  keep_numbers(folder, pair_key(target, draft, kind), kForecast, numbers, now_s);
 }
 
 std::optional<KeptThreads> read_thread_choice(const std::string& folder, const MeasurementKey& key, std::int64_t now_s) {

@@ -74,6 +74,16 @@ std::optional<FirstChoices> read_first_choices(const std::string& folder, std::u
 void keep_first_choices(const std::string& folder, std::uint64_t target, std::uint64_t draft, const FirstChoices& first,
                         std::int64_t now_s);
 
+/// The mean of measured speeds relative to their forecasts, and the weight of these jobs.
+struct ForecastError {
+  double jobs = 0, mean = 1;
+};
+/// Kept likewise, for these models and a kind of layout.
+std::optional<ForecastError> read_forecast_error(const std::string& folder, std::uint64_t target, std::uint64_t draft,
+                                                 const std::string& kind, std::int64_t now_s);
+void keep_forecast_error(const std::string& folder, std::uint64_t target, std::uint64_t draft, const std::string& kind,
+                         const ForecastError& error, std::int64_t now_s);
+
 struct KeptThreads {
   int threads = 0;
   std::int64_t measured_s = 0;  ///< when, in seconds since the epoch

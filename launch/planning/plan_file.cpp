@@ -43,6 +43,7 @@ Json json_of(const Forecast& f, std::span<const PlannedHost> hosts) {
           {"strategy", strategy_name(f.candidate.strategy)},
           {"draft_on_head", f.candidate.draft_on_head()},
           {"decode_tokens_per_s", f.tokens_per_s},
+          {"correction", f.correction},
           {"ttft_s", f.ttft_s},
           {"bytes_per_rank", f.rank_bytes},
           {"fits", f.fits},

@@ -12,6 +12,7 @@ import tempfile
 
 from emulated_device import environment
 
+LONGEST_S = 300 * float(os.environ.get('YAMATA_PATIENCE', 1))  # for a job; a longer one counts as hanging
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TARGET, DRAFT = (str(ROOT / 'models' / f'tales-{name}-q8_0.gguf') for name in ('target', 'draft'))
 RUN = ['run', '-m', TARGET, '-p', 'Once upon a time there was', '-n', '24', '--ignore-eos']
@@ -123,7 +124,7 @@ ERRORS = [
 
 
 def run(command, setting=''):
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment(setting))
+    return subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_S, env=environment(setting))
 
 
 def result(command, out, setting=''):

@@ -16,6 +16,7 @@ import pathlib
 import subprocess
 import tempfile
 
+LONGEST_S = 300 * float(os.environ.get('YAMATA_PATIENCE', 1))  # for a job; a longer one counts as hanging
 CORES = sorted(os.sched_getaffinity(0))
 WORDS = [chr(0x4E00 + 260 + number * 37 % 250) for number in range(30)]  # tokens of the models' vocabulary
 PROMPT = ' '.join(4 * WORDS)
@@ -58,7 +59,7 @@ DEVICE_MTP_LAYOUTS = [
 
 def call(command):
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_S, env=environment)
     if done.returncode:
         raise RuntimeError(f'exit {done.returncode}: {" ".join(map(str, command))}\n{done.stderr[-2000:]}')
     return done.stdout

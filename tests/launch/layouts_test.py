@@ -13,6 +13,7 @@ import tempfile
 
 from emulated_device import environment
 
+LONGEST_S = 300 * float(os.environ.get('YAMATA_PATIENCE', 1))  # for a job; a longer one counts as hanging
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TARGET, DRAFT = (str(ROOT / 'models' / f'tales-{name}-q8_0.gguf') for name in ('target', 'draft'))
 PROMPTS = ['Once upon a time there was', 'The King said to his three sons: "Whoever', 'A']
@@ -69,7 +70,7 @@ def result(program, folder, ranks, flags, setting=''):
     out.unlink(missing_ok=True)
     launcher = ['mpirun', '--oversubscribe', '--bind-to', 'none', '-np', str(ranks)] if ranks > 1 else []
     command = [*launcher, program, 'run', '-m', TARGET, '-n', '40', '--ignore-eos', '--logits-checksum', '--json', str(out), *flags]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment(setting))
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_S, env=environment(setting))
     if done.returncode:
         raise SystemExit(f'exit {done.returncode}: {" ".join(command)}\n{done.stderr[-2000:]}')
     j = json.loads(out.read_text())

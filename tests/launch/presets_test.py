@@ -14,6 +14,7 @@ import pathlib
 import subprocess
 import tempfile
 
+LONGEST_S = 600 * float(os.environ.get('YAMATA_PATIENCE', 1))  # for a job; a longer one counts as hanging
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TARGET, DRAFT = (str(ROOT / 'models' / f'tales-{name}-q8_0.gguf') for name in ('target', 'draft'))
 HEADS = {name: ['--heads', str(ROOT / 'models' / f'tales-{name}.safetensors')] for name in ('dgf', 'medusa')}
@@ -30,7 +31,7 @@ TREES = [('dovetail', HEADS['dgf'], 15, 8, 10), ('medusa', HEADS['medusa'], 63, 
 def run(command, cache=''):
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1',
                        **({'XDG_CACHE_HOME': cache} if cache else {}))
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_S, env=environment)
     if done.returncode:
         raise SystemExit(f'exit {done.returncode}: {" ".join(command)}\n{done.stderr[-2000:]}')
     return done

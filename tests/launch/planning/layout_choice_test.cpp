@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 namespace yamata {
 namespace {
@@ -71,6 +72,20 @@ TEST_F(LayoutChoiceTest, GainWithinTheForecastsError_isNotWorthMoreMachines) {
   for (int i = 0; i < 40; ++i) (speeds(std::sqrt(near * far)) > 1.04 ? near : far) = std::sqrt(near * far);
   EXPECT_GT(speeds(near), 1.02);
   EXPECT_EQ(choose_layout(iterative, hosts(near))->candidate.hosts(), 1);
+}
+
+TEST_F(LayoutChoiceTest, LayoutThatWasSlowerThanExpected_givesWayToAnother) {
+  PlannedJob learnt = job(false);
+  const LayoutChoice before = choice(learnt, {100, 100}, 1e-5);
+  learnt.correction = [](const LayoutCandidate& layout) { return layout.hosts() > 1 ? 0.25 : 0.9; };
+  const LayoutChoice after = choice(learnt, {100, 100}, 1e-5);
+  EXPECT_EQ(before.why.find("h0+h1, iterative: "), 0u) << before.why;
+  EXPECT_EQ(after.why.find("h0 alone, iterative: "), 0u) << after.why;
+  EXPECT_LT(after.simulated_tokens_per_s, before.simulated_tokens_per_s);
+  const auto plan = nlohmann::json::parse(after.plan_json);
+  EXPECT_EQ(plan["layouts"][0]["correction"], 0.9);
+  EXPECT_NEAR(plan["layouts"][0]["decode_tokens_per_s"], 0.9 * after.simulated_tokens_per_s, 1e-6);
+  EXPECT_EQ(nlohmann::json::parse(before.plan_json)["layouts"][0]["correction"], 1);
 }
 
 TEST_F(LayoutChoiceTest, WhatTheFlagsSay_isNotChosenAnew) {
