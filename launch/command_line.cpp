@@ -72,8 +72,8 @@ std::map<std::string, bool> long_flags(const cxxopts::Options& flags) {
 /// The groups of flags that --help shows, in the order in which a new user needs them.
 std::vector<std::string> listed_groups(const cxxopts::Options& flags) {
   static const std::vector<std::string> kOrder{
-      "General", "Text",  "Features",        "Test",     "Profile", "Job",     "Machines and network", "Sampling",
-      "Context", "Draft", kSpeculationGroup, "Baseline", "Cluster", "Machine", "Output"};
+      "General",         "Text",     "Features", "Test",    "Profile", "Job", "Machines and network", "Sampling", "Context", "Draft",
+      kSpeculationGroup, "Baseline", "Cluster",  "Machine", "Output"};
   std::vector<std::string> groups = flags.groups();
   std::erase(groups, kUnlistedGroup);
   std::ranges::stable_sort(groups, {}, [](const std::string& group) { return std::ranges::find(kOrder, group) - kOrder.begin(); });
@@ -96,8 +96,10 @@ UsageError unknown_flag(const std::string& word, const std::string& command, con
   if (word.size() > 1 && std::isdigit(static_cast<unsigned char>(word[1])))
     return UsageError(fmt::format("'{}' stands where a flag{} is expected; 'yamata {} --help' lists them", word,
                                   command == "quantize" ? " or a number from 0 on" : "", command));
+  const std::string name = word.starts_with("--") ? word.substr(2) : word;
+  const std::string also = spelled_short().contains(name) ? fmt::format(" ({})", shown_flag(name)) : "";
   return UsageError(
-      fmt::format("'{}' is not a flag;{} 'yamata {} --help' lists them", word, did_you_mean(word, written_flags(flags)), command));
+      fmt::format("'{}'{} is not a flag;{} 'yamata {} --help' lists them", word, also, did_you_mean(word, written_flags(flags)), command));
 }
 
 UsageError takes_no_value(const std::string& word, const std::string& flag) {

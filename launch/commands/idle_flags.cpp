@@ -43,11 +43,10 @@ struct Rule {
 /// The first rule that applies to a flag counts.
 const std::vector<Rule>& rules() {
   static const std::vector<Rule> all{
-      {{"model-draft", "heads", "mtp"}, is_iterative, "with --strategy iterative, which does not guess; leave --strategy out"},
-      {all_but({"strategy"}), is_iterative, "with --strategy iterative, which does not guess; leave it out, or choose another strategy"},
-      {{"draft-ms", "acceptance", "acceptance4", "over-confidence", "typical-epsilon", "typical-delta"},
+      {{"model-draft", "heads", "mtp", "draft-ms", "acceptance", "acceptance4", "over-confidence", "typical-epsilon", "typical-delta"},
        is_iterative,
-       "with --strategy iterative, which does not guess; leave it out, or choose another strategy"},
+       "with --strategy iterative, which does not guess; leave --strategy out"},
+      {all_but({"strategy"}), is_iterative, "with --strategy iterative, which does not guess; leave --strategy out"},
       {{"draft-ms", "acceptance", "acceptance4", "over-confidence"},
        [](const Setup& s) { return s.simulated && !s.drafts; },
        "with --drafters 0, so without a draft; leave it out, or give --drafters 1"},
@@ -67,7 +66,7 @@ const std::vector<Rule>& rules() {
       {all_but({"strategy", "no-lookup"}), [](const Setup& s) { return lacks_models(s) && !s.speculation.lookup; },
        "without a draft model and with --no-lookup; leave --no-lookup out, or name a draft model with -md FILE.gguf"},
       {all_but({"strategy", "no-lookup"}), [](const Setup& s) { return lacks_models(s) && !s.job.guesses_text; },
-       "without a draft model, as this policy does not guess from the text; name one with -md FILE.gguf"},
+       "without a draft model or heads, as this policy does not guess from the text; name one with -md FILE.gguf or --heads FILE"},
       {{"typical-epsilon", "typical-delta"},
        [](const Setup& s) { return !s.simulated && !s.speculation.typical; },
        "without --acceptance typical; add that"},

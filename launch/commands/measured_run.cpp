@@ -63,7 +63,7 @@ void read_stages(const StageRanks& ranks, MeasuredRun& run) {
   const std::vector<Times>& stages = ranks.times;
   const std::vector<simulation::WidthTime> points = common_widths(stages);
   const Times totals = times_by_width(points);
-  check(!totals.empty(), "its stages have no run width in common; make a run with more tokens");
+  check(!totals.empty(), "it measured too few runs; make one with more tokens");
   for (std::size_t s = 0; s < stages.size(); ++s) {
     run.stage_ms.push_back(stages[s][points[0].rows - 1] * totals[0] / points[0].time);
     run.computing_ms += ranks.computing[s] * run.stage_ms.back();

@@ -51,7 +51,7 @@ HeadsFile HeadsFile::open(const std::string& path, std::optional<Kind> forced) {
   if (!kind && tensors.gguf() && tensors.has("token_embd.weight") && tensors.has("blk.0.attn_norm.weight"))
     throw ModelError(fmt::format("{} is a model, not draft heads; give it with -md", path));
   if (!kind)
-    throw ModelError(fmt::format("{}: unknown kind of heads: not Medusa, EAGLE, Dovetail or MTP; name the kind with --heads-kind", path));
+    throw ModelError(fmt::format("{}: its heads are not medusa, dgf, eagle, eagle3 or nextn; name the kind with --heads-kind", path));
   return {std::move(tensors), *kind, detected};
 }
 

@@ -228,7 +228,8 @@ std::span<const Family> families() { return kFamilies; }
 const Family& find_family(const gguf::File& file) {
   const auto name = file.string("general.architecture");
   if (!name) throw ModelError(fmt::format("{}: no general.architecture in its metadata; is it a language model?", file.name()));
-  if (*name == "eagle3") throw ModelError(fmt::format("{} holds draft heads (EAGLE-3), not a model; give it with --heads", file.name()));
+  if (*name == "eagle3")
+    throw ModelError(fmt::format("{} holds draft heads (EAGLE-3), not a model; it is for --heads of 'yamata run'", file.name()));
   std::string supported;
   for (const Family& family : kFamilies) {
     if (*name == family.name) return family;
