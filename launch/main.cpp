@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -290,6 +291,7 @@ void keep_standard_streams() {
 
 int main(int argc, char** argv) {
   using namespace yamata;
+  std::signal(SIGXFSZ, SIG_IGN);  // if a file may not grow, its write fails, as on a full disk
   keep_standard_streams();
   const GivenFlags flags(argc, argv);
   const auto timeout = flags.timeout();

@@ -22,7 +22,6 @@ void catch_interrupts() {
   action.sa_handler = [](int) { g_woken = true; };
   action.sa_flags = SA_RESTART;
   sigaction(SIGCONT, &action, nullptr);
-  std::signal(SIGXFSZ, SIG_IGN);  // if a file may not grow, its write fails, as on a full disk
 }
 
 void stop_if_interrupted() {

@@ -36,6 +36,8 @@ def end_with(main):
             code = end.code
         if sys.stdout:
             sys.stdout.flush()
+    except ProcessLookupError:  # a mistake of the script, no matter of files
+        raise
     except OSError as error:
         refuse(f'{error.filename or "standard output"}: {error.strerror}; check the path, its permissions and the free space')
     except MemoryError:

@@ -101,7 +101,7 @@ bool LauncherOutput::loses(std::uint64_t bytes) const {
   for (auto grew = Clock::now(); kill(launcher_, 0) == 0;) {
     const std::uint64_t now = position() - began_;
     if (now >= bytes) return false;
-    if (now > written) grew = Clock::now();
+    if (now > written || process_state(launcher_) == 'T') grew = Clock::now();  // one that is stopped writes later
     written = std::max(written, now);
     const auto still = Clock::now() - grew;
     if (still > kBehind && is_full()) return true;

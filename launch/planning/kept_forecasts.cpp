@@ -10,6 +10,7 @@
 namespace yamata {
 namespace {
 
+constexpr double kTrust = 0.5;  // in a forecast, in jobs
 constexpr double kMaxJobs = 4;  // the weight of all earlier jobs
 
 const char* place_of_target(const LayoutCandidate& layout) {
@@ -35,7 +36,7 @@ KeptForecasts::KeptForecasts(std::string folder, std::uint64_t target, std::uint
 
 double KeptForecasts::correction(const LayoutCandidate& layout) const {
   const auto earlier = read_forecast_error(folder_, target_, draft_, kind_of(layout), now_s_);
-  return earlier ? (1 + earlier->jobs * earlier->mean) / (1 + earlier->jobs) : 1;
+  return earlier ? (kTrust + earlier->jobs * earlier->mean) / (kTrust + earlier->jobs) : 1;
 }
 
 void KeptForecasts::keep(const LayoutCandidate& layout, const CheckedForecast& job) const {

@@ -19,8 +19,8 @@ class KeptForecasts {
   /// `folder`: see measurement_folder; `now_s`: seconds since the epoch.
   KeptForecasts(std::string folder, std::uint64_t target, std::uint64_t draft, std::int64_t now_s);
 
-  /// The factor between a forecast of this layout and the expected speed; 1 if there was no such job. One job counts as much as the
-  /// assumption that the forecast is right, several jobs count more.
+  /// The factor between a forecast of this layout and the expected speed; 1 if there was no such job. One job counts twice as much as
+  /// the assumption that the forecast is right, further jobs add to that.
   double correction(const LayoutCandidate& layout) const;
   /// Adds a job. A job that was more than twice as fast or as slow as expected counts as twice.
   void keep(const LayoutCandidate& layout, const CheckedForecast& job) const;

@@ -45,7 +45,7 @@ struct Kept {
 
 /// Reads `count` positive numbers, and the time when they were written.
 std::optional<Kept> read_numbers(const std::string& folder, const MeasurementKey& key, Kind kind, std::size_t count, std::int64_t now_s) {
-  std::ifstream in(path_of(folder, key, kind));
+  std::ifstream in = open_kept(path_of(folder, key, kind).string());
   std::string word, rest;
   Kept kept{std::vector<double>(count), 0};
   if (!(in >> word) || word != kind.first_word) return std::nullopt;
@@ -80,6 +80,12 @@ std::string MeasurementKey::file_name(const char* extension) const {
   return name;
 }
 
+std::ifstream open_kept(const std::string& path) {
+  constexpr std::uintmax_t kLargest = 64 << 10;
+  std::error_code unseen;
+  return std::filesystem::file_size(path, unseen) <= kLargest ? std::ifstream(path) : std::ifstream();
+}
+
 std::string measurement_folder() {
   if (const std::string cache = environment("XDG_CACHE_HOME"); cache.starts_with('/')) return cache + "/yamata";
   const std::string home = environment("HOME");
@@ -89,7 +95,7 @@ std::string measurement_folder() {
 
 /// Pairs of a speed and the time of its measurement.
 std::vector<MeasuredSpeed> read_speeds(const std::string& folder, const MeasurementKey& key, std::int64_t now_s) {
-  std::ifstream in(path_of(folder, key, kSpeed));
+  std::ifstream in = open_kept(path_of(folder, key, kSpeed).string());
   std::string word;
   if (!(in >> word) || word != kSpeed.first_word) return {};
   std::vector<MeasuredSpeed> speeds;

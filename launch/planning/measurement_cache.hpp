@@ -1,6 +1,7 @@
 #pragma once
 // Measurements of a rank, kept for a day, so that the same cluster gets the same split.
 #include <cstdint>
+#include <fstream>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,6 +25,9 @@ struct MeasurementKey {
 
   std::string file_name(const char* extension = ".speed") const;
 };
+
+/// A file of measurements, to be read; not open if there is none, or if it is too large for one.
+std::ifstream open_kept(const std::string& path);
 
 /// ${XDG_CACHE_HOME:-~/.cache}/yamata; empty if neither is known, or if there is no such home, which is then not made.
 std::string measurement_folder();

@@ -50,7 +50,7 @@ std::optional<UnitWork> read_work(const std::string& line) {
 }  // namespace
 
 std::optional<UnitProfile> read_unit_profile(const std::string& folder, const MeasurementKey& key, std::int64_t now_s) {
-  std::ifstream in(path_of(folder, key));
+  std::ifstream in = open_kept(path_of(folder, key).string());
   std::string line, word;
   std::int64_t written_s = 0;
   UnitProfile profile;

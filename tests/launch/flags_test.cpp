@@ -205,6 +205,8 @@ TEST(Flags, NumbersThatDoNotFit_areRefusedWithTheFlagAndTheReason) {
   expect_refused(joined(text, {"-s", "-3"}), "-s: '-3' is negative");
   expect_refused(joined(text, {"--seed=-1"}), "--seed: '-1' is negative");
   expect_refused(joined(text, {"-n", "5.5"}), "-n: '5.5' is not a whole number");
+  expect_refused(joined(text, {"--temp", "1e50"}), "--temp: '1e50' is too large");
+  expect_refused(joined(text, {"--temp", "1e-50"}), "--temp: '1e-50' is too close to 0");
   expect_refused(joined(text, {"-n", "99999999999999"}), "-n: '99999999999999' is too large");
   expect_refused(joined(text, {"--temp", "inf"}), "--temp: 'inf' is not a number");
   expect_refused(joined(text, {"--temp", "nan"}), "--temp: 'nan' is not a number");

@@ -106,6 +106,13 @@ TEST_F(MeasurementCacheTest, ThreadChoice_isKeptBesideTheSpeed) {
   EXPECT_FALSE(read_thread_choice(folder_, kKey, kNow));
 }
 
+TEST_F(MeasurementCacheTest, FileThatIsTooLarge_isNotRead) {
+  keep_thread_choice(folder_, kKey, 2, kNow);
+  EXPECT_TRUE(read_thread_choice(folder_, kKey, kNow));
+  test::write_file(folder_ + "/" + kKey.file_name(".threads"), "yamata-threads-1 2 1800000000\n" + std::string(64 << 10, '\n'));
+  EXPECT_FALSE(read_thread_choice(folder_, kKey, kNow));
+}
+
 TEST_F(MeasurementCacheTest, WidthMultiples_areKeptTogether) {
   const std::vector<double> multiples{1.25, 1.5, 2};
   EXPECT_FALSE(read_width_multiples(folder_, kKey, kNow));
