@@ -121,6 +121,9 @@ class Trainer:
         self.optimizer.zero_grad()
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.recipe.bf16):
             loss = self.head.loss(batch, random)
+        if not torch.isfinite(loss):
+            raise Problem(f'the loss of step {self.done + 1} is not a finite number; lower --learning-rate, or check the features and '
+                          '--from', 2)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.head.parameters(), self.recipe.clip)
         self.optimizer.step(self.learning_rate(self.done))

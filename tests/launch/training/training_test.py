@@ -41,6 +41,11 @@ class Training(Scene):
         self.assertTrue(quiet(loop))
         self.assertEqual(loop.done, 8, 'the first evaluation is the best; three more')
 
+    def test_a_loss_that_is_no_number_ends_the_training(self):
+        ended = self.train_heads('medusa', 'steep', '--learning-rate', '1e30')
+        self.assertEqual(ended.returncode, 2, ended.stderr)
+        self.assertIn('lower --learning-rate', ended.stderr)
+
     def test_another_seed_trains_another_head(self):
         one, other = (self.prepared('medusa', f'seed{seed}', '--seed', str(seed)) for seed in (1, 2))
         for loop in (one, other):
@@ -305,6 +310,7 @@ class Refusals(Scene):
         tiny.write_features(self.folder / 'one.st', texts=1)
         self.assert_refused(2, 'only one text', f=self.folder / 'one.st')
         self.assert_refused(2, 'absent.st', f=self.folder / 'absent.st')
+        self.assert_refused(2, 'cannot be read (Is a directory)', f='')
         self.assert_refused(2, 'cannot be read as a GGUF file', m=self.folder / 'text.st')
         self.assert_refused(2, 'absent.gguf does not exist', m=self.folder / 'absent.gguf')
         (self.folder / 'cut.gguf').write_bytes((self.folder / 'target.gguf').read_bytes()[:-100])
