@@ -181,11 +181,11 @@ std::string why_no_number(const std::string& value) {
   if (value.empty()) return "is not a number; is a variable unset?";
   const std::size_t sign = value[0] == '-';
   const bool digits = value.size() > sign && value.find_first_not_of("0123456789", sign) == std::string::npos;
-  const double number = digits ? 0 : std::abs(read_number<double>(value).value_or(NAN));
-  if (!digits && std::isfinite(number) && number > std::numeric_limits<float>::max()) return "is too large";
-  if (!digits && number > 0 && number < std::numeric_limits<float>::min()) return "is too close to 0";
-  if (!digits) return std::isfinite(number) ? "is not a whole number" : "is not a number";
-  return value[0] == '-' ? "is negative; the flag takes a number from 0 on" : "is too large";
+  if (digits) return value[0] == '-' ? "is negative; the flag takes a number from 0 on" : "is too large";
+  const double number = std::abs(read_number<double>(value).value_or(NAN));
+  if (!std::isfinite(number)) return "is not a number";
+  if (number > std::numeric_limits<float>::max()) return "is too large";
+  return number > 0 && number < std::numeric_limits<float>::min() ? "is too close to 0" : "is not a whole number";
 }
 
 /// Words that belong to no flag. Throws UsageError with the likely cause.

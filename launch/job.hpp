@@ -150,6 +150,7 @@ class Job {
   std::uint64_t layer_bytes() const;
   std::vector<PlannedHost> planned_machines(const std::vector<wire::Hello>& hellos, std::span<const Link> links) const;
   GroupRecord group_record() const;
+  std::optional<FirstChoices> kept_first_choices() const;
   KeptForecasts kept_forecasts() const;
   void choose_layout(const Purpose& purpose, std::span<const GroupTime> groups);
   double draft_cost(const std::vector<wire::Report>& reports) const;

@@ -126,7 +126,7 @@ void Job::choose_layout(const Purpose& purpose, std::span<const GroupTime> group
   job.generate = std::clamp(options_.generate, 2, kTokens);
   job.draws = 8;
   if (job.draft) {
-    const auto first = read_first_choices(measurement_folder(), hello_.fingerprints[0], hello_.fingerprints[1], std::time(nullptr));
+    const auto first = kept_first_choices();
     if (first) job.acceptance = first->right, job.draft_cost = first->cost;
     job.acceptance4 = among_first_four(job.acceptance);
     if (first) job.over_confidence = simulation::over_confidence_of({.top1 = job.acceptance, .top4 = job.acceptance4}, first->probability);
@@ -151,8 +151,12 @@ double Job::draft_cost(const std::vector<wire::Report>& reports) const {
   const std::vector<double>& run_s = takes_turns ? reports[rank].draft_run_s : reports[rank].run_s;
   if (rank < machines_.size() && !run_s.empty() && run_s.front() > 0)
     return 1e9 * run_s.front() / (token_bytes(*models_[1]) * machines_[rank].ns_per_byte);
-  const auto kept = read_first_choices(measurement_folder(), hello_.fingerprints[0], hello_.fingerprints[1], std::time(nullptr));
+  const auto kept = kept_first_choices();
   return kept ? kept->cost : 1;
+}
+
+std::optional<FirstChoices> Job::kept_first_choices() const {
+  return read_first_choices(measurement_folder(), hello_.fingerprints[0], hello_.fingerprints[1], std::time(nullptr));
 }
 
 KeptForecasts Job::kept_forecasts() const {
@@ -167,7 +171,7 @@ void Job::remember(const Completion& text, const std::vector<wire::Report>& repo
     kept_forecasts().keep(layout_choice_->candidate, {layout_choice_->simulated_tokens_per_s, measured});
   }
   if (models_.size() != 2 || layout_.size() < 2) return;
-  const auto kept = read_first_choices(measurement_folder(), hello_.fingerprints[0], hello_.fingerprints[1], std::time(nullptr));
+  const auto kept = kept_first_choices();
   FirstChoices first = first_choices(text.choices, text.token_ids, kept ? kept->right : kUsualAcceptance);
   if (first.right <= 0 || first.probability <= 0) return;
   first.cost = draft_cost(reports);
