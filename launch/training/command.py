@@ -16,9 +16,22 @@ from .device import device_of, enough_memory
 from .dgf import Dgf
 from .eagle3 import Eagle3
 from .medusa import Medusa
+from .options import SIZES
 from .out_folder import CHECKPOINT
 
 FILES = {'model', 'features', 'out', 'type', 'minutes', 'threads', 'device', 'kind'}  # flags that do not influence the result
+
+
+def settle_sizes(options):
+    """Sizes that no flag gives are those of the head with which training begins, else the default ones."""
+    beginning = getattr(options, 'from')
+    found = folder.sizes(pathlib.Path(beginning), options.kind) if beginning else {}
+    for name, default in SIZES[options.kind].items():
+        given, there = getattr(options, name), found.get(name)
+        if given is None:
+            setattr(options, name, default if there is None else there)
+        elif there is not None and given != there:
+            raise Problem(f'--{name.replace("_", "-")} does not fit the head in {beginning}; leave it out, or begin without --from')
 
 
 def make_head(options, model, data, texts):
@@ -79,9 +92,24 @@ def warn_of_other_writers(path, name, writers):
               "from its model's own texts", file=sys.stderr)
 
 
+def unknown_to(options):
+    """What the model card says of the held-out texts: who does not know them."""
+    beginning = getattr(options, 'from')
+    if not beginning:
+        return 'it was not trained on'
+    before, share = folder.held_out_of(pathlib.Path(beginning)), options.held_out
+    if isinstance(share, str) or (before and before[0] == options.seed and share <= before[1]):
+        return 'it was not trained on'
+    if before:
+        print(f'train-heads: warning: the head in {beginning} may know the texts that are held out now; give --seed {before[0]} and '
+              f'--held-out {before[1]:g}, as for that head', file=sys.stderr)
+    return f'this training did not use; the head with which it began, {beginning}, may know them'
+
+
 def prepare(options):
     """(trainer, facts for the model card)."""
     device = device_of(options.device)
+    settle_sizes(options)
     file = target.ModelFile(options.model)
     model = target.read(file).to(device)
     data, measured = read_texts(options, model)
@@ -103,8 +131,8 @@ def prepare(options):
                 if key not in FILES} | {'kind': options.kind, 'rows': data.rows(training)}
     loop = trainer.Trainer(head, data, pieces, rates.HeldOut(kept, model), recipe, pathlib.Path(options.out) / CHECKPOINT, settings)
     facts = {'model': pathlib.Path(options.model).name, 'rows': data.rows(training), 'texts': len(training),
-             'held_rows': measured.rows(held),
-             'held_texts': len(held), 'machine': machine_name() if device.type == 'cpu' else torch.cuda.get_device_name(device),
+             'held_rows': measured.rows(held), 'held_texts': len(held), 'unknown_to': unknown_to(options),
+             'machine': machine_name() if device.type == 'cpu' else torch.cuda.get_device_name(device),
              'command': 'launch/train-heads ' + shlex.join(sys.argv[1:])}
     return loop, facts
 
@@ -127,8 +155,10 @@ def train_in_memory(options):
     print(f'training on {facts["rows"]} rows of {facts["texts"]} texts, measuring on {facts["held_rows"]}'
           + (f'; going on at step {loop.done}' if loop.done else ''), file=sys.stderr, flush=True)
 
+    held_out = {} if isinstance(options.held_out, str) else {'seed': options.seed, 'held_out': options.held_out}
+
     def write():
-        return folder.write(out, loop.head, folder.card(loop.head, loop, facts), options.type == 'f16')
+        return folder.write(out, loop.head, folder.card(loop.head, loop, facts), options.type == 'f16', held_out)
 
     try:
         if not loop.checkpoint.exists():

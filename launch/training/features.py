@@ -1,6 +1,7 @@
 """Reads the files of yamata features: texts, each with a row of hidden states per token; divides them into batches. The files of
 launch/write-texts have no hidden states: the model computes those of each batch."""
 import dataclasses
+import hashlib
 
 import numpy
 import torch
@@ -95,12 +96,20 @@ class Features:
         return sum(end - first for _, first, end, _ in texts)
 
     def split(self, share, seed):
-        """(texts to train on, held-out texts): whole texts; the seed determines which."""
-        order = numpy.random.default_rng(seed).permutation(len(self.texts))
-        held = max(1, round(share * len(order)))
-        if held >= len(order):
+        """(texts to train on, held-out texts): about that share, at least one text on each side. Which side a text is on follows from its
+        tokens and the seed: equal texts are on one side, and a text that is held out stays so when others are added."""
+        places = [self.place(text, seed) for text in self.texts]
+        first, last = min(places), max(places)
+        if first == last:
             raise Problem('there is only one text, so none can be held out; write features of more texts (lines)', 2)
-        return [self.texts[i] for i in order[held:]], [self.texts[i] for i in order[:held]]
+        held = [place == first or (place < share and place != last) for place in places]
+        return ([text for text, out in zip(self.texts, held) if not out], [text for text, out in zip(self.texts, held) if out])
+
+    def place(self, text, seed):
+        """A number from 0 up to 1, evenly distributed over different texts."""
+        file, first, end, _ = text
+        ids = self.files[file]['ids'][first:end].astype('<i4').tobytes()
+        return int.from_bytes(hashlib.blake2b(ids, digest_size=6, salt=seed.to_bytes(16, 'little')).digest(), 'little') / 2**48
 
     def counts(self, texts, vocabulary):
         """How often each token occurs, [vocabulary]: only in what the model generated, if it generated anything."""

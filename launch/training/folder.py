@@ -12,13 +12,13 @@ from measuring.problem import Problem
 from . import config_file, safetensors_file
 
 
-def write(folder, head, card, halves):
-    """Writes the folder: tensors in F16 (or F32), integers unchanged."""
+def write(folder, head, card, halves, held_out):
+    """Writes the folder: tensors in F16 (or F32), integers unchanged. held_out: seed, and share of the texts, for held_out_of."""
     tensors = {}
     for name, values in head.tensors().items():
         array = values.detach().cpu().numpy()
         tensors[name] = array.astype(numpy.float16 if halves else numpy.float32) if array.dtype.kind == 'f' else array
-    safetensors_file.write(folder / 'model.safetensors', tensors, head.metadata())
+    safetensors_file.write(folder / 'model.safetensors', tensors, head.metadata() | held_out)
     whole(folder / 'config.json', json.dumps(head.config(), indent=2) + '\n')
     whole(folder / 'README.md', card)
     return sum(values.nbytes for values in tensors.values())
@@ -28,10 +28,6 @@ def write(folder, head, card, halves):
 def read(folder, head):
     """Gives `head` the weights of a folder. Raises Problem (2) if they are those of another kind, model or size."""
     stored, _ = safetensors_file.read(folder / 'model.safetensors')
-    layers, wanted = aux_layers(config_file.read(folder)), aux_layers(head.config())
-    if layers and wanted and layers != wanted:
-        raise Problem(f'{folder}: this head reads layers {", ".join(map(str, layers))}; give them with --layers, with features of these '
-                      'layers', 2)
     own = head.tensors()
     for name in sorted(own.keys() | stored.keys()):
         if name not in own or name not in stored or stored[name].shape != tuple(own[name].shape):
@@ -42,9 +38,26 @@ def read(folder, head):
         head.draft_ids.copy_(own['d2t'] + torch.arange(len(own['d2t'])))
 
 
-def aux_layers(config):
-    """The layers of the target that an EAGLE-3 head reads; None for other heads."""
-    return config.get('eagle_aux_hidden_state_layer_ids')
+def sizes(folder, kind):
+    """By option, the sizes of the head in a folder, as far as its tensors are those of this kind."""
+    stored, _ = safetensors_file.read(folder / 'model.safetensors')
+    if kind == 'eagle3':
+        found = {'draft_vocabulary': len(stored['lm_head.weight'])} if 'lm_head.weight' in stored else {}
+        return found | {'layers': config_file.read(folder).get('eagle_aux_hidden_state_layer_ids')}
+    if kind == 'medusa':
+        heads = len({name.split('.')[0] for name in stored if name[:1].isdigit()})
+        return {'heads': heads, 'shared_output': '0.1.weight' not in stored} if heads else {}
+    blocks = len({name.split('.')[1] for name in stored if name.startswith('layers.')})
+    return {'blocks': blocks} if blocks else {}
+
+
+def held_out_of(folder):
+    """(seed, share) with which the head in a folder was trained; None if its file does not say."""
+    _, metadata = safetensors_file.read(folder / 'model.safetensors')
+    try:
+        return int(metadata['seed']), float(metadata['held_out'])
+    except (KeyError, ValueError):
+        return None
 
 
 def whole(path, text):
@@ -63,7 +76,7 @@ def card(head, trainer, facts):
     lines = [f'# {NAMES[head.kind]} for {head.target.name}', '',
              f'Guesses what `{facts["model"]}` writes. {trained / 1e6:.2f} million parameters. Made by',
              '', f'    {facts["command"]}', '', '## How often it is right', '',
-             f'On {facts["held_rows"]} rows of {facts["held_texts"]} texts that it was not trained on, '
+             f'On {facts["held_rows"]} rows of {facts["held_texts"]} texts that {facts["unknown_to"]}, '
              + ('where the model wrote them itself.' if trainer.held_out.any_own
                 else 'against the token that the model finds most likely.'), '',
              '| depth | guesses | right | right with all before |', '|---|---|---|---|']

@@ -27,6 +27,9 @@ def check(options):
     out, held, beginning = pathlib.Path(options.out), options.held_out, getattr(options, 'from')
     read = [shard for path in [*options.features, *([held] if isinstance(held, str) else [])] for shard in shards_of(path)]
     read += [options.model, *(pathlib.Path(beginning) / name for name in FILES if beginning)]
+    trained = {shard.resolve() for path in options.features for shard in shards_of(path)}
+    if isinstance(held, str) and (both := [shard for shard in shards_of(held) if shard.resolve() in trained]):
+        raise Problem(f'--held-out: {both[0]} is also one of -f; name a file with other texts, or a share such as 0.1')
     refuse_overwriting(read, [out / name for name in (*FILES, CHECKPOINT)], REMEDY)
     refuse_foreign(out / 'README.md', CARD, 'a model card of train-heads', REMEDY)
     there = [name for name in FILES if (out / name).exists()]

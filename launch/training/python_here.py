@@ -24,6 +24,10 @@ def environment_folder():
     return build_folder() / 'training-python'
 
 
+def is_system_python():
+    return sys.prefix == sys.base_prefix and os.path.realpath(sys.executable) == os.path.realpath(SYSTEM_PYTHON)
+
+
 def missing(modules):
     return [module for module in modules if not importlib.util.find_spec(module)]
 
@@ -40,7 +44,11 @@ def provide(script, modules=('torch', 'gguf')):
     if not lacking:
         return
     python = environment_folder() / 'bin' / 'python'
-    remedy = f'install {" and ".join(lacking)} for this Python (pip install {" ".join(lacking)}), or see docs/training.md'
+    remedy = ('make an environment (python3 -m venv ~/venv; ~/venv/bin/pip install torch numpy gguf), and run the script with '
+              '~/venv/bin/python')
+    if 'torch' not in lacking and 'torch' in modules and not is_system_python():
+        raise Problem(f'{sys.executable} has PyTorch, but not {" and ".join(lacking)}; install it ({sys.executable} -m pip install '
+                      f'{" ".join(lacking)}), or run the script with {SYSTEM_PYTHON}')
     if os.environ.get(AGAIN):
         raise Problem(f'{" and ".join(lacking)} missing in {sys.executable}; {remedy}')
     if not has(python, modules):

@@ -20,6 +20,8 @@ def read(path):
         data = numpy.memmap(path, dtype=numpy.uint8, mode='r')
     except (OSError, ValueError) as error:
         raise Problem(f'{path} cannot be read ({getattr(error, "strerror", None) or error}); give a safetensors file', 2) from None
+    if bytes(data[8:9]) != b'{':
+        raise Problem(f'{path} is no safetensors file; give one', 2)
     try:
         length = int(data[:8].view('<u8')[0])
         if length > min(len(data) - 8, MOST_HEADER_BYTES):

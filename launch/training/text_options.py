@@ -1,4 +1,5 @@
 """The flags of launch/write-texts, and what can be checked before PyTorch is loaded."""
+import argparse
 import pathlib
 
 from measuring.files import part_of, refuse_foreign, safetensors_header
@@ -13,11 +14,8 @@ REMEDY = 'choose another file with -o'
 
 def prompt_format(text):
     if text.count('{}') != 1:
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"'{text}' needs one {{}}, which stands for the question")
     return text.replace('\\n', '\n')
-
-
-prompt_format.__name__ = 'text with one {} in it'
 
 
 def holds_texts(path):

@@ -16,7 +16,7 @@ from .optimizer import Optimizer
 from .rates import Rates
 
 SAVE_EVERY_S = 60.0
-VERSION = 4  # of checkpoints: raise it when their content, or what a training does with it, changes
+VERSION = 5  # of checkpoints: raise it when their content, or what a training does with it, changes
 CHANGEABLE = {'steps', 'warm_up', 'evaluate_every', 'patience'}  # settings with which a checkpoint may be continued to train for longer
 
 
@@ -148,6 +148,8 @@ class Trainer:
         """Trains up to step `until` (default: all), until there is no more improvement, or until keep_going is false. Saves; if training
         has finished, also loads the best weights into the head. on_best is called whenever the head has the best weights so far. True if it
         has finished."""
+        if self.settings.get('from') and not self.best:  # the result is never worse than the beginning
+            print(f'step 0/{self.recipe.steps}: held out {self.evaluate()[0]} ({self.settings["from"]})', file=sys.stderr, flush=True)
         begin, before, saved = time.monotonic(), self.seconds, time.monotonic()
         progress, schedule = Progress(self.recipe, self.done), self.schedule()
         while not self.finished and (until is None or self.done < until) and keep_going():

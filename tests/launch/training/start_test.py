@@ -47,6 +47,37 @@ class Start(unittest.TestCase):
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertRegex(done.stderr, f'^train-heads: {wrong}: {self.folder / "absent"} does not exist; name [^\n]*\n$')
 
+    def test_empty_names_and_files_in_the_wrong_place_are_named(self):
+        file = self.folder / 'file'
+        file.write_text('x')
+        flags = {'-m': file, '-f': file, '-o': self.folder / 'out', '--held-out': '0.1', '--from': self.folder}
+        for wrong, value, code, said in (('-m', '', 1, '-m is empty; name '), ('-f', '', 1, '-f is empty; name '),
+                                         ('-o', '', 1, '-o is empty; name '), ('--from', '', 1, '--from is empty; name '),
+                                         ('--from', file, 2, f'--from: {file} is no folder; name the folder of a head'),
+                                         ('--held-out', file, 1, f'--held-out: {file} is also one of -f; name a file with other texts'),
+                                         ('--held-out', '0', 1, 'argument --held-out: 0 leaves no text for the evaluation; give')):
+            done = self.start('train-heads', 'medusa', *(str(word) for pair in (flags | {wrong: value}).items() for word in pair))
+            self.assertEqual((done.returncode, done.stderr.count('\n')), (code, 1), done.stderr)
+            self.assertTrue(done.stderr.startswith(f'train-heads: {said}'), done.stderr)
+
+    def test_bad_flags_say_where_the_right_ones_are(self):
+        texts = self.start('write-texts', '-m', 'x', '-o', 'x', '--texts', '2', '--prompt-format', 'plain')
+        self.assertIn("argument --prompt-format: 'plain' needs one {}, which stands for the question", texts.stderr)
+        heads = self.start('train-heads', 'medusa', '-m', 'x', '-f', 'x', '-o', 'x', '--blocks', '2')
+        self.assertIn('unrecognized arguments: --blocks 2; see launch/train-heads medusa --help', heads.stderr)
+
+    def test_a_python_with_pytorch_is_not_replaced_by_another(self):
+        with tempfile.TemporaryDirectory() as environment:
+            subprocess.run([sys.executable, '-m', 'venv', '--without-pip', environment], check=True)
+            python = pathlib.Path(environment) / 'bin' / 'python'
+            (self.folder / 'torch.py').write_text('')
+            (self.folder / 'file').write_text('x')
+            words = ['-m', self.folder / 'file', '-f', self.folder / 'file', '-o', self.folder / 'out']
+            done = subprocess.run([python, LAUNCH / 'train-heads', 'medusa', *words], capture_output=True, text=True, check=False,
+                                  env=os.environ | {'PYTHONPATH': str(self.folder), 'YAMATA_BUILD': str(self.folder)})
+        said = f'{python} has PyTorch, but not gguf; install it ({python} -m pip install gguf), or run the script with /usr/bin/python3'
+        self.assertEqual((done.returncode, done.stderr), (1, f'train-heads: {said}\n'))
+
     def train_into(self, out):
         """Starts a training that needs PyTorch, which there is not: if it gets that far, it says so."""
         file = self.folder / 'file'

@@ -66,25 +66,6 @@ class Starting(Scene):
         for computed, expected in zip(made[0].numpy(), layer):
             self.assertLess(abs(computed - expected).max(), 1e-4 * abs(expected).max())
 
-    def test_from_begins_with_the_weights_of_another_head(self):
-        tiny.write_features(self.folder / 'more.st', texts=40, seed=9)  # other tokens are the most frequent ones
-        for kind in KINDS:
-            self.assertEqual(self.train_heads(kind, f'first-{kind}', '--type', 'f32').returncode, 0)
-            stored, _ = safetensors_file.read(self.folder / f'first-{kind}' / 'model.safetensors')
-            more = ['-f', str(self.folder / 'more.st'), '--seed', '8', '--from', str(self.folder / f'first-{kind}')]
-            for name, values in self.prepared(kind, f'second-{kind}', *more).head.tensors().items():
-                self.assertTrue(numpy.array_equal(values.detach().numpy(), stored[name]), f'{kind} {name}')
-        shutil.copytree(self.folder / 'first-eagle3', self.folder / 'first-layers')
-        config = self.folder / 'first-layers' / 'config.json'
-        config.write_text(json.dumps(json.loads(config.read_text()) | {'eagle_aux_hidden_state_layer_ids': [0, 1, 2]}))
-        for kind, other, part in (('dgf', 'medusa', 'does not fit'), ('eagle3', 'eagle3', 'd2t does not fit'), ('dgf', 'none', 'none'),
-                                  ('eagle3', 'layers', 'reads layers 0, 1, 2')):
-            refused = self.train_heads(kind, 'second', '--from', str(self.folder / f'first-{other}'),
-                                       *(['--draft-vocabulary', '40'] if kind == 'eagle3' else []))
-            self.assertEqual(refused.returncode, 2, refused.stderr)
-            self.assertEqual(refused.stderr.count('\n'), 1, refused.stderr)
-            self.assertIn(part, refused.stderr)
-
     def test_random_weights_where_they_are_wanted_or_the_target_has_other_layers(self):
         tiny.write_target(self.folder / 'experts.gguf', without=['ffn_gate'])
         random = self.prepared('eagle3', 'random', '--start', 'random').head.state_dict()
@@ -310,9 +291,10 @@ class Refusals(Scene):
         tiny.write_features(self.folder / 'one.st', texts=1)
         self.assert_refused(2, 'only one text', f=self.folder / 'one.st')
         self.assert_refused(2, 'absent.st', f=self.folder / 'absent.st')
-        self.assert_refused(2, 'cannot be read (Is a directory)', f='')
+        self.assert_refused(2, 'cannot be read (Is a directory)', f=self.folder)
         self.assert_refused(2, 'cannot be read as a GGUF file', m=self.folder / 'text.st')
         self.assert_refused(2, 'absent.gguf does not exist', m=self.folder / 'absent.gguf')
+        self.assert_refused(2, 'text.st is no safetensors file; give one', f=self.folder / 'text.st')
         (self.folder / 'cut.gguf').write_bytes((self.folder / 'target.gguf').read_bytes()[:-100])
         self.assert_refused(2, 'cut.gguf cannot be read as a GGUF file (it is cut short or damaged); give', m=self.folder / 'cut.gguf')
         self.assert_refused(2, 'cannot be read as a GGUF file (Is a directory); give', m=self.folder)
