@@ -48,6 +48,11 @@ std::vector<std::string> read_prompt_list(const std::string& jsonl, const std::s
   return prompts;
 }
 
+bool looks_like_prompt_list(const std::string& text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r\n");
+  return begin != std::string::npos && prompt_of(text.substr(begin, text.find('\n', begin) - begin));
+}
+
 std::string formatted_prompt(const std::string& format, const std::string& prompt) {
   return replaced(replaced(format, "\\n", "\n"), "{}", prompt);
 }

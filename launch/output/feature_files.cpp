@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <system_error>
@@ -19,7 +20,8 @@ namespace yamata {
 bool holds_features(const std::string& path) {
   try {
     const auto file = safetensors::File::open(path);
-    return file.find("ids") && file.find("texts") && file.find("prompts");
+    const bool hidden = std::ranges::any_of(file.tensors(), [](const auto& tensor) { return tensor.name.starts_with("hidden."); });
+    return hidden && file.find("ids") && file.find("texts") && file.find("prompts");
   } catch (const Error&) {
     return false;
   }

@@ -54,6 +54,9 @@ class Finder {
   void read_numbers() {
     shape_.epsilon = static_cast<float>(number("rms_norm_eps", "attention.layer_norm_rms_epsilon", static_cast<double>(target().epsilon)));
     shape_.rope_base = static_cast<float>(number("rope_theta", "rope.freq_base", static_cast<double>(target().layer.rope_base)));
+    if (!(shape_.epsilon >= 0) || !(shape_.rope_base > 0))
+      refuse(fmt::format("its rms_norm_eps is {} and its rope_theta {}, with which no head computes; copy or download config.json again",
+                         shape_.epsilon, shape_.rope_base));
     shape_.interleaved = tensors_.all().gguf() != nullptr || tensors_.all().text("rope") == "interleaved";
     shape_.norm_before_residual = flag("norm_before_residual");
   }

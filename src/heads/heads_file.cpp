@@ -18,18 +18,34 @@ namespace {
 constexpr std::array<std::pair<Kind, const char*>, 5> kKinds{
     {{Kind::kMedusa, "medusa"}, {Kind::kEagle, "eagle"}, {Kind::kDgf, "dgf"}, {Kind::kEagle3, "eagle3"}, {Kind::kNextn, "nextn"}}};
 
-/// Identifies the kind by the tensors' names; nothing if they are not those of known heads.
+/// Identifies the kind by the tensors' names; nothing if they are not those of known heads. Throws ModelError if they are those of several.
 std::optional<Kind> detect(const TensorViews& tensors) {
   if (const gguf::File* file = tensors.gguf()) {
     if (file->string("general.architecture") == "eagle3") return Kind::kEagle3;
     return has_nextn_names(tensors) ? std::optional(Kind::kNextn) : std::nullopt;
   }
   const auto has = [&](const std::string& name) { return tensors.has(name) || tensors.has("model." + name); };
-  if (has_medusa_names(tensors)) return Kind::kMedusa;
-  if (has("W_1") && has("W_z")) return Kind::kDgf;
-  if (has("midlayer.hidden_norm.weight") || has("layers.0.hidden_norm.weight")) return Kind::kEagle3;
-  if (has("fc.weight")) return Kind::kEagle;
-  return std::nullopt;
+  std::vector<Kind> found;
+  if (has_medusa_names(tensors)) found.push_back(Kind::kMedusa);
+  if (has("W_1") && has("W_z")) found.push_back(Kind::kDgf);
+  if (has("midlayer.hidden_norm.weight") || has("layers.0.hidden_norm.weight"))
+    found.push_back(Kind::kEagle3);
+  else if (has("fc.weight"))
+    found.push_back(Kind::kEagle);
+  if (found.size() > 1)
+    throw ModelError(fmt::format("{} has heads of two kinds, {} and {}; name one file with --heads", tensors.path(), kind_name(found[0]),
+                                 kind_name(found[1])));
+  return found.empty() ? std::nullopt : std::optional(found.front());
+}
+
+/// Says what the file may be instead.
+[[noreturn]] void refuse_unknown(const TensorViews& tensors) {
+  const std::string& path = tensors.path();
+  if (tensors.gguf() && tensors.has("token_embd.weight") && tensors.has("blk.0.attn_norm.weight"))
+    throw ModelError(fmt::format("{} is a model, not draft heads; give it with -md", path));
+  if (tensors.integers("ids") && tensors.integers("texts"))
+    throw ModelError(fmt::format("{} has texts for training, no draft heads; train heads with it first (launch/train-heads)", path));
+  throw ModelError(fmt::format("{}: its heads are not medusa, dgf, eagle, eagle3 or nextn; name the kind with --heads-kind", path));
 }
 
 std::uint64_t bytes_of(const Matrix& matrix) { return static_cast<std::uint64_t>(matrix.rows) * matrix.row_bytes; }
@@ -48,10 +64,7 @@ std::optional<Kind> find_kind(const std::string& name) {
 HeadsFile HeadsFile::open(const std::string& path, std::optional<Kind> forced) {
   TensorViews tensors = TensorViews::open(path);
   const std::optional<Kind> detected = detect(tensors), kind = forced ? forced : detected;
-  if (!kind && tensors.gguf() && tensors.has("token_embd.weight") && tensors.has("blk.0.attn_norm.weight"))
-    throw ModelError(fmt::format("{} is a model, not draft heads; give it with -md", path));
-  if (!kind)
-    throw ModelError(fmt::format("{}: its heads are not medusa, dgf, eagle, eagle3 or nextn; name the kind with --heads-kind", path));
+  if (!kind) refuse_unknown(tensors);
   return {std::move(tensors), *kind, detected};
 }
 

@@ -159,8 +159,10 @@ std::vector<std::string> TensorViews::names() const {
 
 std::optional<double> TensorViews::number(const std::string& key) const {
   if (gguf_) return gguf_->number(key);
-  const auto found = numbers_.find(key);
-  return found == numbers_.end() ? std::nullopt : std::optional(found->second);
+  if (const auto found = numbers_.find(key); found != numbers_.end()) return found->second;
+  if (texts_.contains(key) || lists_.contains(key))
+    throw ModelError(fmt::format("{}: {} in config.json is not a number; copy or download it again", path_, key));
+  return std::nullopt;
 }
 
 std::optional<std::string> TensorViews::text(const std::string& key) const {

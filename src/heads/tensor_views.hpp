@@ -50,7 +50,8 @@ class TensorViews {
   /// Names, ascending.
   std::vector<std::string> names() const;
 
-  /// The value of a key in the metadata or config.json; nothing if there is none.
+  /// The value of a key in the metadata or config.json; nothing if there is none. Throws ModelError if a number is wanted, and it is a
+  /// text or a list.
   std::optional<double> number(const std::string& key) const;
   std::optional<std::string> text(const std::string& key) const;
   std::vector<std::int64_t> numbers(const std::string& key) const;

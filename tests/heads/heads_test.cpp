@@ -2,12 +2,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 
 #include "node/cpu/kernels/kernels.hpp"
 #include "node/error.hpp"
 #include "src/heads/own_weights.hpp"
+#include "src/safetensors/writer.hpp"
 #include "tests/heads/changed_heads.hpp"
 #include "tests/heads/text_run.hpp"
+#include "tests/temporary_folder.hpp"
 
 namespace yamata::heads {
 namespace {
@@ -122,6 +126,37 @@ TEST_F(HeadsTest, MedusaHeadsThatShareTheTargetsOutput_areComputedAtOnce_withThe
 
 TEST_F(HeadsTest, FolderOfSeveralHeads_isRefused) {
   EXPECT_NE(fault_of(kModels).find("is also in another file of this folder"), std::string::npos);
+}
+
+TEST_F(HeadsTest, HeadsOfTwoKinds_areRefused) {
+  const test::TemporaryFolder folder;
+  for (const char* file : {"tales-medusa.safetensors", "tales-dgf.safetensors"}) std::filesystem::copy(kModels + file, folder / file);
+  EXPECT_NE(fault_of(folder.path()).find("has heads of two kinds, medusa and dgf; name one file"), std::string::npos);
+}
+
+TEST_F(HeadsTest, FilesForTraining_areNamed) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder / "texts.safetensors";
+  const std::vector<std::byte> ids(8);
+  std::ofstream out(path, std::ios::binary);
+  safetensors::write({{"ids", "I32", {2}, ids}, {"texts", "I64", {1}, ids}}, {}, [&](std::span<const std::byte> bytes) {
+    out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  });
+  out.close();
+  EXPECT_NE(fault_of(path).find("has texts for training, no draft heads; train heads with it first"), std::string::npos) << fault_of(path);
+}
+
+TEST_F(HeadsTest, NumbersOfAConfig_areChecked) {
+  const test::TemporaryFolder folder;
+  std::filesystem::copy(kModels + "tales-dgf.safetensors", folder / "model.safetensors");
+  const auto fault_with = [&](const std::string& config) {
+    std::ofstream(folder / "config.json") << config;
+    return fault_of(folder.path());
+  };
+  EXPECT_EQ(fault_with(R"({"rope_theta": 10000.0, "head_dim": null})"), "");
+  EXPECT_NE(fault_with(R"({"rope_theta": "ten"})").find("rope_theta in config.json is not a number"), std::string::npos);
+  EXPECT_NE(fault_with(R"({"rms_norm_eps": -1})").find("its rms_norm_eps is -1 and its rope_theta"), std::string::npos);
+  EXPECT_NE(fault_with(R"({"rope_theta": 0})").find("with which no head computes"), std::string::npos);
 }
 
 TEST_F(HeadsTest, TensorsThatDoNotFit_areNamed) {

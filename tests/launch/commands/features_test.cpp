@@ -113,6 +113,33 @@ TEST(Features, FewerFilesThanBefore_leaveNoneOfBefore) {
   for (const std::string& name : older) EXPECT_FALSE(std::filesystem::exists(name)) << name;
 }
 
+/// launch/write-texts writes such files, over hours.
+TEST(Features, FileOfTextsWithoutHiddenStates_isNotReplaced) {
+  const TemporaryFolder folder;
+  const std::string text = folder / "text.txt", out = folder / "out.safetensors";
+  write_file(text, kLines);
+  ASSERT_EQ(features({"-f", text, "-o", out}).code, 0);
+  std::string file = read_file(out);
+  file.replace(file.find("hidden."), 7, "former.");
+  write_file(out, file);
+  const Outcome refused = features({"-f", text, "-o", out});
+  EXPECT_EQ(refused.code, 1) << refused.err;
+  EXPECT_NE(refused.err.find("exists and is not a file of yamata features"), std::string::npos) << refused.err;
+  EXPECT_EQ(read_file(out), file);
+}
+
+TEST(Features, ListOfPromptsWithAnotherName_isTakenAsItIs_withAWarning) {
+  const TemporaryFolder folder;
+  const std::string list = folder / "list.json", out = folder / "out.safetensors";
+  write_file(list, "\n{\"prompt\": \"a king\"}\n");
+  const Outcome taken = features({"-f", list, "-o", out});
+  EXPECT_EQ(taken.code, 0) << taken.err;
+  EXPECT_NE(taken.err.find("list.json has prompts in JSON, which are taken as they are; rename it to .jsonl"), std::string::npos)
+      << taken.err;
+  write_file(list, "{\"a\": 1}\n");
+  EXPECT_EQ(features({"-f", list, "-o", out}).err.find("has prompts"), std::string::npos);
+}
+
 TEST(Features, FileOfOthersWithANumberedName_isNotTouched) {
   const TemporaryFolder folder;
   const std::string text = folder / "text.txt", out = folder / "out.safetensors";
