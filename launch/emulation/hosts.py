@@ -262,7 +262,8 @@ def folder_of(prefix):
 def remains():
     """(id of the process that made it, name within its cluster) of all resources that clusters have on this machine; an empty name: their
     folder."""
-    there = [*run(['ip', 'netns', 'list'], check=False).stdout.splitlines(),
+    namespaces = run(['ip', 'netns', 'list'], check=False).stdout.splitlines() if shutil.which('ip') else []
+    there = [*namespaces,
              *(group.name for root in cpu_group_roots() for group in root.glob(f'{PREFIX}*')),
              *(folder.name for folder in folder_of('').glob(f'{PREFIX}*'))]
     return {(int(match.group(1)), match.group(2)) for name in there if (match := re.match(rf'{PREFIX}(\d+)(n\d+|desk|probe|$)', name))}

@@ -95,6 +95,10 @@ class Refused(unittest.TestCase):
                          (1, f'stress: inflate: {folder}/tales-target-0.3b.gguf cannot be written (No such file or directory); '
                              'choose another place\n'))
 
+    def test_faults_on_this_machine_need_no_iproute2(self):
+        with tempfile.TemporaryDirectory() as empty, unittest.mock.patch.dict(os.environ, PATH=empty):
+            faults.emulation.remains()
+
 
 class Interrupted(unittest.TestCase):
     def test_exit_code_is_130(self):
