@@ -292,14 +292,6 @@ void Job::start(Head& head, const Purpose& purpose) {
     warn(warning + "; " + options_.shorter_context);
 }
 
-/// mpirun interrupts rank 0 as soon as another rank has ended, often before rank 0 misses it. On other machines that is seldom faster.
-bool Job::needed_rank_has_ended(const wire::Start& plan, const Purpose& purpose) const {
-  const std::size_t needed = purpose.needs_drafters ? plan.pipelines.size() : 1;
-  return std::any_of(plan.pipelines.begin(), plan.pipelines.begin() + static_cast<std::ptrdiff_t>(needed), [&](const auto& pipeline) {
-    return std::ranges::any_of(pipeline.ranks, [&](int rank) { return transport_.has_ended(rank); });
-  });
-}
-
 Job::Outcome Job::lead(const Purpose& purpose, const std::function<void(Head& head)>& work, Then then) {
   ClusterOptions options = cluster();
   options.needs_drafters = purpose.needs_drafters;
@@ -308,7 +300,7 @@ Job::Outcome Job::lead(const Purpose& purpose, const std::function<void(Head& he
   try {
     work(head);
   } catch (const Interrupted&) {
-    if (needed_rank_has_ended(head.plan(), purpose)) throw EndedWithOthers{};
+    if (head.misses_rank()) throw EndedWithOthers{};
     constexpr std::chrono::milliseconds kLimit{500};  // mpirun kills this rank after a second: before that, it must write its files
     return {head.stop(static_cast<int>(ExitCode::kInterrupted), kLimit), true};
   }

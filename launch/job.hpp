@@ -120,7 +120,6 @@ class Job {
   bool drafter_placement_is_open() const;
   bool measures() const;
   bool measures_widths() const;
-  bool needed_rank_has_ended(const wire::Start& plan, const Purpose& purpose) const;
   RankPlace place() const;
   ThreadChoice choose_cpus(const Topology& topology) const;
   std::uint64_t unit_bytes() const;

@@ -200,6 +200,13 @@ RunResult Head::wait_result(std::uint64_t run) {
   }
 }
 
+bool Head::misses_rank() const {
+  for (int rank = 1; rank < transport_.size(); ++rank) {
+    if (!members_.lost(rank) && transport_.has_ended(rank)) return true;
+  }
+  return false;
+}
+
 void Head::watch_ranks() {
   const auto now = Clock::now();
   wire::Heartbeat own = dispatcher_.heartbeat();

@@ -88,6 +88,9 @@ class Head {
   /// Results of the group benchmarks.
   std::vector<GroupTime> group_times() const { return benchmark_ ? benchmark_->times() : std::vector<GroupTime>{}; }
   int ranks() const { return transport_.size(); }
+  /// Whether a rank of this machine has ended though the job counts on it, or still uses it. mpirun interrupts rank 0 as soon as another
+  /// rank has ended, often before rank 0 misses it. On other machines that is seldom faster.
+  bool misses_rank() const;
   /// Handles messages and advances this rank's stages; true if anything happened. Throws Interrupted, RankLost, or the error of a rank that
   /// the job needs.
   bool step();
