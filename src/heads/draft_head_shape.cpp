@@ -3,7 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "node/error.hpp"
 #include "src/heads/draft_head.hpp"
@@ -42,9 +44,20 @@ class Finder {
   const Hyperparameters& target() const { return tensors_.target().h; }
   bool eagle3() const { return shape_.kind == Kind::kEagle3; }
   /// A number from a config.json, or from a GGUF file's metadata.
-  double number(const char* config, const char* gguf, double otherwise) const {
+  double number(const char* config, const char* gguf, double otherwise) const { return find_number(config, gguf).value_or(otherwise); }
+  std::optional<double> find_number(const char* config, const char* gguf) const {
     const TensorViews& all = tensors_.all();
-    return all.number(all.gguf() ? fmt::format("eagle3.{}", gguf) : config).value_or(otherwise);
+    return all.number(all.gguf() ? fmt::format("eagle3.{}", gguf) : config);
+  }
+  /// A positive whole number, likewise; nothing if there is none.
+  std::optional<std::int64_t> count(const char* config, const char* gguf) const {
+    constexpr double kMax = 1 << 20;
+    const auto value = find_number(config, gguf);
+    if (!value) return std::nullopt;
+    if (!(*value >= 1 && *value <= kMax && *value == std::floor(*value)))
+      refuse(fmt::format("its {} is {}, but must be a positive whole number; copy or download it again",
+                         tensors_.all().gguf() ? gguf : config, *value));
+    return static_cast<std::int64_t>(*value);
   }
   bool flag(const char* name) const {
     if (const gguf::File* file = tensors_.all().gguf()) return file->boolean(fmt::format("eagle3.{}", name)).value_or(false);
@@ -54,9 +67,10 @@ class Finder {
   void read_numbers() {
     shape_.epsilon = static_cast<float>(number("rms_norm_eps", "attention.layer_norm_rms_epsilon", static_cast<double>(target().epsilon)));
     shape_.rope_base = static_cast<float>(number("rope_theta", "rope.freq_base", static_cast<double>(target().layer.rope_base)));
-    if (!(shape_.epsilon >= 0) || !(shape_.rope_base > 0))
-      refuse(fmt::format("its rms_norm_eps is {} and its rope_theta {}, with which no head computes; copy or download config.json again",
-                         shape_.epsilon, shape_.rope_base));
+    if (!(shape_.epsilon >= 0))
+      refuse(fmt::format("its rms_norm_eps is {}, but must not be negative; copy or download it again", shape_.epsilon));
+    if (!(shape_.rope_base > 0))
+      refuse(fmt::format("its rope_theta is {}, but must be positive; copy or download it again", shape_.rope_base));
     shape_.interleaved = tensors_.all().gguf() != nullptr || tensors_.all().text("rope") == "interleaved";
     shape_.norm_before_residual = flag("norm_before_residual");
   }
@@ -139,9 +153,8 @@ class Finder {
   /// The numbers of heads come from the metadata; else from the tensors and the target's head size.
   void measure_block(const std::string& name) {
     const TensorView &q = tensors_.get(name + names_.q), &k = tensors_.get(name + names_.k);
-    const auto heads = static_cast<std::int64_t>(number("num_attention_heads", "attention.head_count", 0));
-    shape_.head_dim = static_cast<std::int64_t>(
-        number("head_dim", "attention.key_length", static_cast<double>(heads > 0 ? q.rows / heads : target().head_dim)));
+    const auto heads = count("num_attention_heads", "attention.head_count");
+    shape_.head_dim = count("head_dim", "attention.key_length").value_or(heads ? q.rows / *heads : target().head_dim);
     if (shape_.head_dim < 2 || shape_.head_dim % 2 != 0 || q.rows % shape_.head_dim != 0 || k.rows % shape_.head_dim != 0)
       refuse(fmt::format("tensor {} is {} x {}, which are no heads of {} values", q.name, q.rows, q.cols, shape_.head_dim));
     shape_.heads = q.rows / shape_.head_dim;

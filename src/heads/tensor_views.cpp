@@ -60,15 +60,14 @@ TensorViews TensorViews::open(const std::string& path) {
     std::sort(files.begin(), files.end());
     if (files.empty()) throw ModelError(fmt::format("{}: no safetensors file in this folder; name one with --heads FILE", path));
     for (const std::string& file : files) views.files_.push_back(safetensors::File::open(file));
-    if (fs::exists(fs::path(path) / "config.json", unseen)) views.read_config((fs::path(path) / "config.json").string());
+    views.read_config_of(path);
   } else if (is_gguf(path)) {
     views.owned_ = std::make_unique<gguf::File>(gguf::File::open(path));
     views.gguf_ = views.owned_.get();
     views.add(*views.owned_);
   } else {
     views.files_.push_back(safetensors::File::open(path));
-    const fs::path config = fs::path(path).parent_path() / "config.json";
-    if (fs::exists(config, unseen)) views.read_config(config.string());
+    views.read_config_of(fs::path(path).parent_path().string());
   }
   for (const safetensors::File& file : views.files_) views.add(file);
   return views;
@@ -115,7 +114,11 @@ void TensorViews::add(const gguf::File& file) {
   }
 }
 
-void TensorViews::read_config(const std::string& path) {
+void TensorViews::read_config_of(const std::string& folder) {
+  const std::string path = (fs::path(folder) / "config.json").string();
+  std::error_code unseen;
+  if (!fs::exists(fs::symlink_status(path, unseen))) return;
+  if (!fs::is_regular_file(path, unseen)) throw ModelError(fmt::format("{} is no file; copy or download it again", path));
   std::ifstream in(path);
   const auto json = nlohmann::json::parse(in, nullptr, false);
   if (!json.is_object()) throw ModelError(fmt::format("{}: no JSON object; copy or download it again", path));
@@ -123,8 +126,9 @@ void TensorViews::read_config(const std::string& path) {
     if (value.is_number()) numbers_[key] = value.get<double>();
     if (value.is_boolean()) numbers_[key] = value.get<bool>();
     if (value.is_string()) texts_[key] = value.get<std::string>();
-    if (value.is_array() && std::all_of(value.begin(), value.end(), [](const auto& n) { return n.is_number_integer(); }))
+    if (value.is_array() && !value.empty() && std::all_of(value.begin(), value.end(), [](const auto& n) { return n.is_number_integer(); }))
       lists_[key] = value.get<std::vector<std::int64_t>>();
+    if (!value.is_null()) keys_.insert(key);
   };
   for (const auto& [key, value] : json.items()) take(key, value);
   for (const auto& [key, value] : json.items()) {  // some files nest values that others have at the top level
@@ -160,8 +164,7 @@ std::vector<std::string> TensorViews::names() const {
 std::optional<double> TensorViews::number(const std::string& key) const {
   if (gguf_) return gguf_->number(key);
   if (const auto found = numbers_.find(key); found != numbers_.end()) return found->second;
-  if (texts_.contains(key) || lists_.contains(key))
-    throw ModelError(fmt::format("{}: {} in config.json is not a number; copy or download it again", path_, key));
+  if (keys_.contains(key)) throw ModelError(fmt::format("{}: {} in config.json is not a number; copy or download it again", path_, key));
   return std::nullopt;
 }
 
@@ -177,8 +180,10 @@ std::vector<std::int64_t> TensorViews::numbers(const std::string& key) const {
     for (const double number : gguf_->numbers(key)) list.push_back(static_cast<std::int64_t>(number));
     return list;
   }
-  const auto found = lists_.find(key);
-  return found == lists_.end() ? std::vector<std::int64_t>{} : found->second;
+  if (const auto found = lists_.find(key); found != lists_.end()) return found->second;
+  if (keys_.contains(key))
+    throw ModelError(fmt::format("{}: {} in config.json is not a list of whole numbers; copy or download it again", path_, key));
+  return {};
 }
 
 std::uint64_t TensorViews::fingerprint() const {

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -64,7 +65,7 @@ class TensorViews {
  private:
   void add(const safetensors::File& file);
   void add(const gguf::File& file);
-  void read_config(const std::string& path);
+  void read_config_of(const std::string& folder);  // nothing if there is no config.json
 
   std::string path_;
   std::vector<safetensors::File> files_;
@@ -73,6 +74,7 @@ class TensorViews {
   std::map<std::string, TensorView> tensors_;
   std::map<std::string, std::function<std::vector<std::int64_t>()>> integers_;
   std::map<std::string, double> numbers_;
+  std::set<std::string> keys_;  // of config.json that have a value of any type
   std::map<std::string, std::string> texts_;
   std::map<std::string, std::vector<std::int64_t>> lists_;
 };

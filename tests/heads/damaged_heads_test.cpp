@@ -205,6 +205,21 @@ TEST_P(DamagedHeads, Files_areRefusedOrUsed) {
   EXPECT_LT(accepted, files * 9 / 10);
 }
 
+/// Layers that are not named are the usual three; those that are named wrongly must not become these.
+class DamagedEagle3 : public DamagedHeads {};
+
+TEST_P(DamagedEagle3, LayersThatAreNoNumbers_areRefused) {
+  const auto accepts = [&](const std::string& layers) {
+    write(path_ + "/config.json", R"({"eagle_aux_hidden_state_layer_ids": )" + layers + R"(, "norm_before_residual": true})");
+    return use(false);
+  };
+  EXPECT_TRUE(accepts("[0, 1, 2]"));
+  EXPECT_TRUE(accepts("null"));
+  for (const char* layers : {"\"x\"", "3", "[1, 2, \"3\"]", "[0.5, 1, 2]", "[]", "[[0], 1, 2]", "true"})
+    EXPECT_FALSE(accepts(layers)) << layers;
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, DamagedEagle3, ::testing::Values("eagle3"), [](const auto& info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Kinds, DamagedHeads, ::testing::Values("medusa", "dgf", "eagle", "eagle3", "nextn"),
                          [](const auto& info) { return info.param; });
 

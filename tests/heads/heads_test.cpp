@@ -1,5 +1,7 @@
 // Heads as models of one stage: the inputs of their rows, and the files that are refused.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -155,8 +157,30 @@ TEST_F(HeadsTest, NumbersOfAConfig_areChecked) {
   };
   EXPECT_EQ(fault_with(R"({"rope_theta": 10000.0, "head_dim": null})"), "");
   EXPECT_NE(fault_with(R"({"rope_theta": "ten"})").find("rope_theta in config.json is not a number"), std::string::npos);
-  EXPECT_NE(fault_with(R"({"rms_norm_eps": -1})").find("its rms_norm_eps is -1 and its rope_theta"), std::string::npos);
-  EXPECT_NE(fault_with(R"({"rope_theta": 0})").find("with which no head computes"), std::string::npos);
+  EXPECT_NE(fault_with(R"({"rms_norm_eps": -1})").find("its rms_norm_eps is -1, but must not be negative"), std::string::npos);
+  EXPECT_NE(fault_with(R"({"rope_theta": 0})").find("its rope_theta is 0, but must be positive"), std::string::npos);
+  for (const char* heads : {"0", "-4", "2.5", "1e300"})
+    EXPECT_NE(fault_with(fmt::format(R"({{"num_attention_heads": {}}})", heads)).find("must be a positive whole number"),
+              std::string::npos);
+  EXPECT_NE(fault_with(R"({"head_dim": 64.5})").find("its head_dim is 64.5, but must be"), std::string::npos);
+}
+
+TEST_F(HeadsTest, ConfigThatIsNoFile_isRefused) {
+  const test::TemporaryFolder folder;
+  std::filesystem::copy(kModels + "tales-dgf.safetensors", folder / "model.safetensors");
+  const auto fault = [&] {
+    std::string said = fault_of(folder.path());
+    std::filesystem::remove(folder / "config.json");
+    return said;
+  };
+  const std::string expected = folder / "config.json" + " is no file; copy or download it again";
+  std::filesystem::create_directory(folder / "config.json");
+  EXPECT_EQ(fault(), expected);
+  std::filesystem::create_symlink(folder / "absent", folder / "config.json");
+  EXPECT_EQ(fault(), expected);
+  ASSERT_EQ(mkfifo((folder / "config.json").c_str(), 0600), 0);
+  EXPECT_EQ(fault(), expected);
+  EXPECT_EQ(fault(), "") << "there is none";
 }
 
 TEST_F(HeadsTest, TensorsThatDoNotFit_areNamed) {
