@@ -36,6 +36,15 @@ def read_json(path, remedy):
             raise Problem(f'{path} is not JSON; {remedy}', 2) from None
 
 
+def real_place(path, remedy):
+    """The path without links: the place of a file that is replaced in one step. Raises Problem if a folder, a device or a named pipe is
+    there."""
+    real = os.path.realpath(path)
+    if os.path.exists(real) and not os.path.isfile(real):
+        raise Problem(f'{path} is no regular file; {remedy}')
+    return real
+
+
 def begin_of(path):
     with open(path, 'rb') as file:
         return file.read(BEGIN_BYTES)
@@ -74,14 +83,14 @@ def refuse_foreign(path, own, what, remedy):
 
 def write_whole(path, data, remedy='free some space, or choose another folder with --out'):
     """Replaces the file in one step: after a crash, it is either the old one or the new one. Raises Problem (2) if it cannot be written."""
-    path = pathlib.Path(path)
-    temporary = pathlib.Path(part_of(path))
+    real = real_place(path, remedy)
+    temporary = pathlib.Path(part_of(real))
     try:
         with open(temporary, 'wb') as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        os.replace(temporary, real)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise Problem(f'{path} cannot be written ({error.strerror}); {remedy}', 2) from None

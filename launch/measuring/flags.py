@@ -9,7 +9,10 @@ import sys
 def number(kind, least, most=math.inf):
     """The type of a flag whose value is a number of `kind`, int or float."""
     def read(text):
-        value = kind(text)
+        try:
+            value = kind(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"'{text}' is not a {'whole ' if kind is int else ''}number") from None
         if kind is float and not math.isfinite(value):
             raise argparse.ArgumentTypeError(f'{text} is not finite')
         if not least <= value <= most:

@@ -10,6 +10,7 @@ import time
 import torch
 
 from measuring.problem import Problem
+from measuring.summary import counted
 
 from . import features, folder, rates, target, trainer, whole_target
 from .device import device_of, enough_memory
@@ -74,7 +75,7 @@ class Pause:
 
 def machine_name():
     cpu = re.search(r'model name\s*: (.*)', pathlib.Path('/proc/cpuinfo').read_text()) if pathlib.Path('/proc/cpuinfo').exists() else None
-    return f'{cpu[1] if cpu else platform.machine()}, {torch.get_num_threads()} threads'
+    return f'{cpu[1] if cpu else platform.machine()}, {torch.get_num_threads()} thread{"s" if torch.get_num_threads() > 1 else ""}'
 
 
 def read_texts(options, model):
@@ -128,7 +129,7 @@ def prepare(options):
                             clip=options.clip, evaluate_every=options.evaluate_every, patience=options.patience, seed=options.seed,
                             bf16=options.bf16, optimizer=options.optimizer)
     settings = {key: value for key, value in vars(options).items()
-                if key not in FILES} | {'kind': options.kind, 'rows': data.rows(training)}
+                if key not in FILES} | {'kind': options.kind, 'rows': data.rows(data.texts)}
     loop = trainer.Trainer(head, data, pieces, rates.HeldOut(kept, model), recipe, pathlib.Path(options.out) / CHECKPOINT, settings)
     facts = {'model': pathlib.Path(options.model).name, 'rows': data.rows(training), 'texts': len(training),
              'held_rows': measured.rows(held), 'held_texts': len(held), 'unknown_to': unknown_to(options),

@@ -1,8 +1,15 @@
-"""Reads config.json of a head."""
+"""The files of a head's folder, and its config.json."""
 import json
 
 from measuring.files import reading
 from measuring.problem import Problem
+
+
+def require_files(folder, names, remedy):
+    """Raises Problem (2) naming those of the files that the folder lacks."""
+    missing = [name for name in names if not (folder / name).exists()]
+    if missing:
+        raise Problem(f'{folder} has no {" and no ".join(missing)}; {remedy}', 2)
 
 
 def read(folder):

@@ -1,5 +1,6 @@
 """Writes the result of training: model.safetensors, config.json, and README.md, a model card with the measured figures."""
 import json
+import math
 import os
 import pathlib
 
@@ -17,7 +18,12 @@ def write(folder, head, card, halves, held_out):
     tensors = {}
     for name, values in head.tensors().items():
         array = values.detach().cpu().numpy()
-        tensors[name] = array.astype(numpy.float16 if halves else numpy.float32) if array.dtype.kind == 'f' else array
+        if array.dtype.kind == 'f':
+            with numpy.errstate(over='ignore'):
+                array = array.astype(numpy.float16 if halves else numpy.float32)
+            if not numpy.isfinite(array).all():
+                raise Problem(f'{name} has values that are no numbers, or too large for {array.dtype}; lower --learning-rate', 2)
+        tensors[name] = array
     safetensors_file.write(folder / 'model.safetensors', tensors, head.metadata() | held_out)
     whole(folder / 'config.json', json.dumps(head.config(), indent=2) + '\n')
     whole(folder / 'README.md', card)
@@ -28,14 +34,23 @@ def write(folder, head, card, halves, held_out):
 def read(folder, head):
     """Gives `head` the weights of a folder. Raises Problem (2) if they are those of another kind, model or size."""
     stored, _ = safetensors_file.read(folder / 'model.safetensors')
-    own = head.tensors()
+    own, config = head.tensors(), config_file.read(folder)
     for name in sorted(own.keys() | stored.keys()):
         if name not in own or name not in stored or stored[name].shape != tuple(own[name].shape):
             raise Problem(f'{folder}: {name} does not fit; --from needs a head of the same kind, model and size', 2)
+    for name, value in head.config().items():
+        if isinstance(value, int | float) and name in config and not same(config[name], value):
+            raise Problem(f'{folder}/config.json: {name} is {config[name]!r}, but {value!r} for this model; --from needs a head of the '
+                          'same kind, model and size', 2)
     for name, values in own.items():
         values.copy_(torch.from_numpy(stored[name].copy()))
     if 'd2t' in stored:
         head.draft_ids.copy_(own['d2t'] + torch.arange(len(own['d2t'])))
+
+
+def same(read, value):
+    """Whether a value of config.json is this number; conversions of a model may round it."""
+    return isinstance(read, int | float) and math.isclose(read, value, rel_tol=1e-5)
 
 
 def sizes(folder, kind):

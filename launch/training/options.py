@@ -5,7 +5,7 @@ import pathlib
 from measuring.flags import Parser, number
 from measuring.problem import Problem
 
-from . import out_folder
+from . import config_file, out_folder
 
 LEARNING_RATES = {'medusa': {'muon': 1e-3, 'adamw': 1e-3}, 'dgf': {'muon': 2e-3, 'adamw': 5e-4}, 'eagle3': {'muon': 2e-3, 'adamw': 5e-4}}
 # By kind, the options that determine the size of a head, with their default values.
@@ -74,7 +74,7 @@ def add_common(parser):
     machine.add_argument('--bf16', action='store_true', help='matrix products in bfloat16: faster if the CPU or GPU supports it')
 
 
-HEAD_FOLDER = 'name the folder of a head, with model.safetensors and config.json'
+HEAD_FOLDER = 'name the folder of a head, which has model.safetensors and config.json'
 
 
 def check_files(options):
@@ -89,8 +89,10 @@ def check_files(options):
             raise Problem(f'{flag} is empty; {remedy}')
         if path is not None and not pathlib.Path(path).exists():
             raise Problem(f'{flag}: {path} does not exist; {remedy}', 2)
-    if (beginning := getattr(options, 'from')) and not pathlib.Path(beginning).is_dir():
-        raise Problem(f'--from: {beginning} is no folder; {HEAD_FOLDER}', 2)
+    if beginning := getattr(options, 'from'):
+        if not pathlib.Path(beginning).is_dir():
+            raise Problem(f'--from: {beginning} is no folder; {HEAD_FOLDER}', 2)
+        config_file.require_files(pathlib.Path(beginning), ('model.safetensors', 'config.json'), HEAD_FOLDER)
     if options.out == '':
         raise Problem('-o is empty; name a folder')
     out_folder.check(options)

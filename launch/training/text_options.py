@@ -2,7 +2,7 @@
 import argparse
 import pathlib
 
-from measuring.files import part_of, refuse_foreign, safetensors_header
+from measuring.files import part_of, real_place, refuse_foreign, safetensors_header
 from measuring.flags import Parser, number
 from measuring.problem import Problem, refuse_overwriting
 
@@ -31,8 +31,7 @@ def check(options):
     out = pathlib.Path(options.out)
     if not out.parent.is_dir():
         raise Problem(f'{out.parent} is no folder; make it, or {REMEDY}')
-    if out.exists() and not out.is_file():
-        raise Problem(f'{out} is no regular file; {REMEDY}')
+    options.out = real_place(out, REMEDY)
     refuse_overwriting([options.model], [out, part_of(out)], REMEDY)
     refuse_foreign(out, holds_texts, 'a file of texts', REMEDY)
     if len(shards := shards_of(out)) > 1:

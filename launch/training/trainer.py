@@ -19,6 +19,8 @@ SAVE_EVERY_S = 60.0
 VERSION = 5  # of checkpoints: raise it when their content, or what a training does with it, changes
 CHANGEABLE = {'steps', 'warm_up', 'evaluate_every', 'patience'}  # settings with which a checkpoint may be continued to train for longer
 
+NAMES = {'rows': 'number of rows in -f', 'batch_rows': 'batch'}  # of settings, where it is not that of a flag
+
 
 @dataclasses.dataclass
 class Recipe:
@@ -77,7 +79,8 @@ class Trainer:
                 raise Problem(f'{self.checkpoint} is from {age} version; delete it to start again, or choose another -o', 2)
             other = [key for key in self.settings if key not in CHANGEABLE and state['settings'].get(key) != self.settings[key]]
             if other:
-                raise Problem(f'{self.checkpoint} was begun with another {", ".join(other)}; use the same, choose another -o, or delete it')
+                raise Problem(f'{self.checkpoint} was begun with another {", ".join(sorted({NAMES.get(key, key) for key in other}))}; use '
+                              'the same, choose another -o, or delete it')
             self.head.load_state_dict(state['head'])
             self.optimizer.load_state_dict(state['optimizer'])
             self.done, self.seconds, self.losses, self.recent = (state[key] for key in ('done', 'seconds', 'losses', 'recent'))

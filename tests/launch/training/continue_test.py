@@ -65,6 +65,27 @@ class Continuing(Scene):
         for name, values in good.items():
             self.assertTrue(numpy.array_equal(kept[name], values), name)
 
+    def test_from_refuses_a_head_that_would_compute_in_another_way(self):
+        self.assertEqual(self.train_heads('dgf', 'other').returncode, 0)
+        path = self.folder / 'other' / 'config.json'
+        config = json.loads(path.read_text())
+        for wrong, part in (({'rope_theta': 500}, 'config.json: rope_theta is 500, but 10000.0 for this model'),
+                            ({'num_hidden_layers': '2'}, "config.json: num_hidden_layers is '2', but 2 for this model"),
+                            ({'rms_norm_eps': 1.000001e-5, 'rope_theta': 10000}, '')):
+            path.write_text(json.dumps(config | wrong))
+            done = self.train_heads('dgf', 'like-other', '--from', str(path.parent))
+            self.assertEqual(done.returncode, 2 if part else 0, done.stderr)
+            self.assertIn(part, done.stderr)
+        path.write_text('{')
+        self.assertIn('is damaged: it is no JSON', self.train_heads('dgf', 'like-other', '--from', str(path.parent)).stderr)
+
+    def test_weights_that_do_not_fit_are_not_written(self):
+        steep = self.train_heads('dgf', 'steep', '--learning-rate', '1e9', '--evaluate-every', '1')
+        self.assertEqual(steep.returncode, 2, steep.stderr)
+        self.assertIn('too large for float16; lower --learning-rate', steep.stderr.splitlines()[-1])
+        self.assertNotIn('Warning', steep.stderr)
+        self.assertFalse((self.folder / 'steep' / 'model.safetensors').exists())
+
     def test_from_begins_at_a_lower_learning_rate(self):
         plain, continued = (options.read(['dgf', '-m', 'x', '-f', 'x', '-o', 'x', *more], '') for more in ([], ['--from', 'x']))
         self.assertAlmostEqual(continued.learning_rate, 0.3 * plain.learning_rate)

@@ -50,15 +50,39 @@ class Start(unittest.TestCase):
     def test_empty_names_and_files_in_the_wrong_place_are_named(self):
         file = self.folder / 'file'
         file.write_text('x')
-        flags = {'-m': file, '-f': file, '-o': self.folder / 'out', '--held-out': '0.1', '--from': self.folder}
+        head = self.folder / 'head'
+        head.mkdir()
+        empty = self.folder / 'empty'
+        empty.mkdir()
+        for name in ('model.safetensors', 'config.json'):
+            (head / name).write_text('x')
+        flags = {'-m': file, '-f': file, '-o': self.folder / 'out', '--held-out': '0.1', '--from': head}
         for wrong, value, code, said in (('-m', '', 1, '-m is empty; name '), ('-f', '', 1, '-f is empty; name '),
                                          ('-o', '', 1, '-o is empty; name '), ('--from', '', 1, '--from is empty; name '),
                                          ('--from', file, 2, f'--from: {file} is no folder; name the folder of a head'),
+                                         ('--from', empty, 2, f'{empty} has no model.safetensors and no config.json; name the folder of'),
                                          ('--held-out', file, 1, f'--held-out: {file} is also one of -f; name a file with other texts'),
                                          ('--held-out', '0', 1, 'argument --held-out: 0 leaves no text for the evaluation; give')):
             done = self.start('train-heads', 'medusa', *(str(word) for pair in (flags | {wrong: value}).items() for word in pair))
             self.assertEqual((done.returncode, done.stderr.count('\n')), (code, 1), done.stderr)
             self.assertTrue(done.stderr.startswith(f'train-heads: {said}'), done.stderr)
+
+    def test_links_stay_and_what_is_no_file_is_not_replaced(self):
+        pipe, link, draft = self.folder / 'pipe', self.folder / 'link.gguf', LAUNCH.parent / 'models' / 'tales-draft-q8_0.gguf'
+        os.mkfifo(pipe)
+        link.symlink_to(self.folder / 'target.gguf')
+        for name in ('model.safetensors', 'config.json'):
+            (self.folder / name).write_text('{}')
+        shape = ['--dim', '256', '--layers', '2', '--heads', '4', '--kv-heads', '2', '--ffn', '512']
+        for script, words in (('inflate', [draft, pipe, *shape]), ('heads-to-gguf', [self.folder, pipe]),
+                              ('write-texts', ['-m', draft, '-o', pipe, '--texts', '2'])):
+            done = self.start(script, *map(str, words))
+            self.assertEqual((done.returncode, done.stderr.count('\n')), (1, 1), done.stderr)
+            self.assertTrue(done.stderr.startswith(f'{script}: {pipe} is no regular file; choose another '), done.stderr)
+            self.assertTrue(pipe.is_fifo())
+        self.assertEqual(self.start('inflate', str(draft), str(link), *shape).returncode, 0)
+        self.assertTrue(link.is_symlink())
+        self.assertGreater((self.folder / 'target.gguf').stat().st_size, 1000)
 
     def test_bad_flags_say_where_the_right_ones_are(self):
         texts = self.start('write-texts', '-m', 'x', '-o', 'x', '--texts', '2', '--prompt-format', 'plain')

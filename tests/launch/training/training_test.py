@@ -96,7 +96,7 @@ class Layers(Scene):
 
     def test_layers_are_sorted_and_those_that_are_useless_are_refused_before_training(self):
         self.assertEqual(self.prepared('eagle3', 'sorted', '--layers', '5,2,4').head.feature_layers, [2, 4, 5])
-        for layers, part in (('2,2,4', '2,2,4 names a layer twice'), ('2,4,8', 'no layer 8'), ('2,x', 'list of layers')):
+        for layers, part in (('2,2,4', '2,2,4 names a layer twice'), ('2,4,8', 'no layer 8'), ('2,x', 'is not a whole number')):
             refused = self.train_heads('eagle3', 'useless', '--layers', layers)
             self.assertEqual(refused.returncode, 1, refused.stderr)
             self.assertEqual(refused.stderr.count('\n'), 1, refused.stderr)
