@@ -154,7 +154,8 @@ def train_in_memory(options):
     except OSError as error:
         raise Problem(f'{out} cannot be made ({error.strerror}); choose another folder with -o') from None
     print(f'training on {facts["rows"]} rows of {facts["texts"]} texts, measuring on {facts["held_rows"]}'
-          + (f'; going on at step {loop.done}' if loop.done else ''), file=sys.stderr, flush=True)
+          + (f'; going on at step {loop.done}' if loop.done else '')
+          + (', after which nothing is left to do' if loop.finished else ''), file=sys.stderr, flush=True)
 
     held_out = {} if isinstance(options.held_out, str) else {'seed': options.seed, 'held_out': options.held_out}
 
