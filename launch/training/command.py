@@ -75,7 +75,7 @@ class Pause:
 
 def machine_name():
     cpu = re.search(r'model name\s*: (.*)', pathlib.Path('/proc/cpuinfo').read_text()) if pathlib.Path('/proc/cpuinfo').exists() else None
-    return f'{cpu[1] if cpu else platform.machine()}, {torch.get_num_threads()} thread{"s" if torch.get_num_threads() > 1 else ""}'
+    return f'{cpu[1] if cpu else platform.machine()}, {counted(torch.get_num_threads(), "thread")}'
 
 
 def read_texts(options, model):

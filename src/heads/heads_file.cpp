@@ -18,11 +18,11 @@ namespace {
 constexpr std::array<std::pair<Kind, const char*>, 5> kKinds{
     {{Kind::kMedusa, "medusa"}, {Kind::kEagle, "eagle"}, {Kind::kDgf, "dgf"}, {Kind::kEagle3, "eagle3"}, {Kind::kNextn, "nextn"}}};
 
-/// Identifies the kind by the tensors' names; nothing if they are not those of known heads. Throws ModelError if they are those of several.
-std::optional<Kind> detect(const TensorViews& tensors) {
+/// Identifies the kinds by the tensors' names.
+std::vector<Kind> detect(const TensorViews& tensors) {
   if (const gguf::File* file = tensors.gguf()) {
-    if (file->string("general.architecture") == "eagle3") return Kind::kEagle3;
-    return has_nextn_names(tensors) ? std::optional(Kind::kNextn) : std::nullopt;
+    if (file->string("general.architecture") == "eagle3") return {Kind::kEagle3};
+    return has_nextn_names(tensors) ? std::vector{Kind::kNextn} : std::vector<Kind>{};
   }
   const auto has = [&](const std::string& name) { return tensors.has(name) || tensors.has("model." + name); };
   std::vector<Kind> found;
@@ -32,10 +32,7 @@ std::optional<Kind> detect(const TensorViews& tensors) {
     found.push_back(Kind::kEagle3);
   else if (has("fc.weight"))
     found.push_back(Kind::kEagle);
-  if (found.size() > 1)
-    throw ModelError(fmt::format("{} has heads of two kinds, {} and {}; name one file with --heads", tensors.path(), kind_name(found[0]),
-                                 kind_name(found[1])));
-  return found.empty() ? std::nullopt : std::optional(found.front());
+  return found;
 }
 
 /// Says what the file may be instead.
@@ -63,9 +60,12 @@ std::optional<Kind> find_kind(const std::string& name) {
 
 HeadsFile HeadsFile::open(const std::string& path, std::optional<Kind> forced) {
   TensorViews tensors = TensorViews::open(path);
-  const std::optional<Kind> detected = detect(tensors), kind = forced ? forced : detected;
-  if (!kind) refuse_unknown(tensors);
-  return {std::move(tensors), *kind, detected};
+  const std::vector<Kind> found = detect(tensors);
+  if (!forced && found.empty()) refuse_unknown(tensors);
+  if (!forced && found.size() > 1)
+    throw ModelError(
+        fmt::format("{} has heads of two kinds, {} and {}; name one file with --heads", path, kind_name(found[0]), kind_name(found[1])));
+  return {std::move(tensors), forced ? *forced : found.front(), found.empty() ? std::nullopt : std::optional(found.front())};
 }
 
 namespace {
