@@ -31,7 +31,9 @@ TEST(RefuseForeign, EachKind_replacesItsOwnFilesOnly) {
   const TemporaryFolder folder;
   const std::string file = folder / "file", run_csv = to_csv(Generation{}), simulation_csv = to_csv({SimulatedRow{}});
   const std::string result = to_json(Generation{}), trace = to_trace(Generation{});
-  const std::string features = safetensors_of({"ids", "prompts", "texts"}), heads = safetensors_of({"medusa_head.0.0.linear.weight"});
+  const std::string features = safetensors_of({"hidden.last", "ids", "prompts", "texts"}),
+                    texts = safetensors_of({"ids", "prompts", "texts"});
+  const std::string heads = safetensors_of({"medusa_head.0.0.linear.weight"});
   const struct {
     OutputKind kind;
     std::string name;
@@ -46,7 +48,7 @@ TEST(RefuseForeign, EachKind_replacesItsOwnFilesOnly) {
       {OutputKind::kRunCsv, "the CSV of a run", {run_csv}, {simulation_csv, "strategy\n", "{}"}},
       {OutputKind::kSimulationCsv, "the CSV of a simulation", {simulation_csv}, {run_csv, "{}"}},
       {OutputKind::kGguf, "a GGUF file", {"GGUF", read_file(kDraft)}, {"{}", "GGU", heads}},
-      {OutputKind::kFeatures, "a file of yamata features", {features}, {heads, read_file(kHeads), features + "x", "{}", "GGUF"}}};
+      {OutputKind::kFeatures, "a file of yamata features", {features}, {heads, texts, read_file(kHeads), features + "x", "{}", "GGUF"}}};
   for (const auto& c : cases) {
     for (const std::string& text : c.own) {
       write_file(file, text);
