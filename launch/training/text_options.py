@@ -32,7 +32,7 @@ def check(options):
     if not out.parent.is_dir():
         raise Problem(f'{out.parent} is no folder; make it, or {REMEDY}')
     options.out = real_place(out, REMEDY)
-    refuse_overwriting([options.model], [out, part_of(out)], REMEDY)
+    refuse_overwriting([options.model], [options.out, part_of(options.out)], REMEDY)
     refuse_foreign(out, holds_texts, 'a file of texts', REMEDY)
     if len(shards := shards_of(out)) > 1:
         raise Problem(f'{shards[1]} would continue the texts of {out}; delete it, or {REMEDY}')
