@@ -82,7 +82,6 @@ class Head {
 
   Pipeline& target() { return *dispatcher_.target(); }
   Transport& transport() { return transport_; }
-  const wire::Start& plan() const { return plan_; }
   /// Per rank; empty before they have been measured.
   std::vector<Link> links() const { return probe_ ? probe_->links() : std::vector<Link>{}; }
   /// Results of the group benchmarks.
