@@ -12,6 +12,7 @@ import signal
 import subprocess
 import time
 
+from .failure import cause
 from .files import write_whole
 
 GRACE_S = 10.0  # between the request to end and the kill: an emulated cluster must be removed in that time
@@ -82,11 +83,10 @@ def execute(command, out, err, deadline_s):
 
 
 def failure(code, err):
-    """The error of a failed command: its first line that looks like an error of Yamata, or else its last line."""
+    """The error of a failed command, with the line that names its cause."""
     if code == 0:
         return ''
-    lines = [line.strip() for line in err.read_text(errors='replace').splitlines() if line.strip()]
-    said = next((line for line in lines if line.startswith('yamata:') and 'warning' not in line), lines[-1] if lines else 'no message')
+    said = cause(err.read_text(errors='replace')) or 'no message'
     return (f'signal {-code}: ' if code < 0 else f'exit code {code}: ') + said[:300]
 
 

@@ -7,7 +7,7 @@ import unittest
 import unittest.mock
 
 from scene import ROOT, Folder, strategies
-from measuring import results, summary
+from measuring import failure, results, summary
 
 
 class Running(Folder):
@@ -225,6 +225,37 @@ class Resuming(Folder):
         self.addCleanup(holder.close)
         self.assertEqual(self.run_to_end(strategies('a')), 1)
         self.assertIn('another launch/experiment', self.said)
+
+
+class Cause(unittest.TestCase):
+    RULE = '-' * 74
+
+    def test_it_is_a_line_that_names_the_error_and_no_advice(self):
+        for text, line in (('mpirun: Error: unknown option "--nosuch"\nType \'mpirun --help\' for usage.\n',
+                            'mpirun: Error: unknown option "--nosuch"'),
+                           ("ls: unrecognized option '--x'\nTry 'ls --help' for more information.\n", "ls: unrecognized option '--x'"),
+                           ("error: unexpected argument '-z'\n\nUsage: p [-x]\n\nFor more information, try '--help'.\n",
+                            "error: unexpected argument '-z'"),
+                           ("p: invalid option -- 'z'\nUsage: p [-x]\n  -x  a flag\n", "p: invalid option -- 'z'"),
+                           ('usage: p [-x]\n         [-y]\np: error: unrecognized arguments: -z\n', 'p: error: unrecognized arguments: -z'),
+                           ('loading\nyamata: warning: slow\nyamata: bad; mend it\nlast\n', 'yamata: bad; mend it'),
+                           ('first\nlast\n', 'last'), ('Usage: p FILE\n', 'Usage: p FILE'), ('', '')):
+            with self.subTest(text):
+                self.assertEqual(failure.cause(text), line)
+
+    def test_it_is_found_between_the_rules_of_mpirun(self):
+        block = lambda *lines: '\n'.join([self.RULE, *lines, self.RULE, ''])
+        slots = block('There are not enough slots available in the system to satisfy the 40',
+                      'slots that were requested by the application:', '', '  true', '',
+                      'Either request fewer slots for your application, or make more slots', 'available for use.')
+        said = 'There are not enough slots available in the system to satisfy the 40 slots that were requested by the application: true'
+        job = block('Primary job  terminated normally, but 1 process returned', 'a non-zero exit code.')
+        killed = block('mpirun noticed that process rank 1 exited on signal 9 (Killed).')
+        for text, line in ((slots, said), ('p: warning: odd\n' + slots, said), ('p: no such file\n' + job, 'p: no such file'),
+                           (job + killed, 'mpirun noticed that process rank 1 exited on signal 9 (Killed).'),
+                           (job, 'Primary job  terminated normally, but 1 process returned a non-zero exit code.')):
+            with self.subTest(text):
+                self.assertEqual(failure.cause(text), line)
 
 
 class Summary(unittest.TestCase):
