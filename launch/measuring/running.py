@@ -138,8 +138,10 @@ class Machine:
 
     def __init__(self, yamata):
         cpu = re.search(r'model name\s*: (.*)', pathlib.Path('/proc/cpuinfo').read_text())
-        ask = [yamata, '--version']
-        version = subprocess.run(ask, capture_output=True, text=True, check=False).stdout.split() if os.access(yamata, os.X_OK) else []
+        try:
+            version = subprocess.run([yamata, '--version'], capture_output=True, text=True, check=False).stdout.split()
+        except OSError:  # other programs are measured
+            version = []
         self.columns = {'yamata_version': version[-1] if version else '',
                         'yamata_sha256': hashlib.sha256(pathlib.Path(yamata).read_bytes()).hexdigest()[:16] if version else '',
                         'cpu': cpu[1] if cpu else platform.machine(), 'cores': os.cpu_count(), 'kernel': platform.release()}

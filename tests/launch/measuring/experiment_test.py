@@ -213,6 +213,27 @@ class Resuming(Folder):
             self.assertEqual(self.said, f'experiment: e.toml: {line}\n')
             self.assertFalse((self.path / 'calls').exists() or (self.path / 'out').exists())
 
+    def test_a_folder_in_place_of_a_file_is_told(self):
+        (self.path / 'models').mkdir()
+        a, folder = strategies('a'), 'models is a folder, not a model file; name a file in it'
+        for toml, line in ((a.replace('"target"', '"models"'), f'models.m: {folder}'),
+                           (a.replace('"draft"', '["draft", "models"]'), f'models.m: {folder}'),
+                           (a.replace('"target"', '"/dev/null"'), 'models.m: /dev/null is no regular file; name a model file'),
+                           (a.replace('"target"', f'"{"x" * 5000}"'), f'models.m: {"x" * 5000} does not exist; paths are relative to the '
+                            'folder where launch/experiment is started'),
+                           (a + '[clusters.h]\nhostfile = "models"', 'clusters.h: models is a folder, not a host file; name a file in it'),
+                           (a.replace('"./fake"', '"models"'), 'models is not a program; build it (cmake --build --preset release), or '
+                            'name it with yamata = "..."')):
+            self.assertEqual(self.run_to_end(toml), 1, self.said)
+            self.assertEqual(self.said, f'experiment: e.toml: {line}\n')
+
+    def test_a_program_that_cannot_be_started_is_told(self):
+        (self.path / 'noise').write_text('\x7fno program')
+        (self.path / 'noise').chmod(0o755)
+        self.assertEqual(self.run_to_end(strategies('a').replace('./fake', './noise')), 1)
+        self.assertEqual(self.said, 'experiment: e.toml: ./noise cannot be started (Exec format error); build it (cmake --build --preset '
+                                    'release), or name it with yamata = "..."\n')
+
     def test_hosts_that_cannot_be_emulated_are_refused_before_the_first_run(self):
         with unittest.mock.patch.dict(os.environ, YAMATA_BUILD=str(self.path)):
             self.assertEqual(self.run_to_end(strategies('a') + '[clusters.slow]\nhosts = 2\n'), 1)
