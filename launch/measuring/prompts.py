@@ -76,19 +76,31 @@ def text_of(question):
     return text
 
 
+def parsed(line, where):
+    """The JSON of a line. Half of a surrogate pair, which JSON may hold as \\ud800, is no character."""
+    try:
+        value = json.loads(line)
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise Problem(f'{where} has half of a surrogate pair, which is no character; correct it') from None
+    except (ValueError, RecursionError):
+        raise Problem(f'{where} is not JSON; each line of a list of prompts is an object, such as {{"prompt": "Once"}}') from None
+    return value
+
+
 def questions(name, table):
     """One prompt per non-empty line. `limit` takes the first prompt of every category, then the second, until there are enough."""
     by_category = {}
     for number, line in enumerate(contents(name, table).split('\n'), 1):
         if not line.strip():
             continue
+        question = parsed(line, f'prompts.{name}: line {number} of {table["file"]}')
         try:
-            question = json.loads(line)
             kind = question.get('category', table.get('kind', name))
             if not isinstance(kind, str):
                 raise TypeError(kind)
             prompt = Prompt(f'{name}-{question.get("question_id", number)}', kind, text_of(question))
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+        except (KeyError, IndexError, TypeError, AttributeError):
             raise Problem(f'prompts.{name}: line {number} of {table["file"]} has no text in "prompt", "text" or "turns"') from None
         by_category.setdefault(prompt.kind, []).append(prompt)
     if not by_category:

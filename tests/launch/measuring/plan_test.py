@@ -67,6 +67,14 @@ class Plan(unittest.TestCase):
                          [('q-1', 'q', '<user>one<model>'), ('q-3', 'c', '<user>two<model>'), ('q-7', 'q', '<user>three<model>')])
 
     def test_a_line_without_a_text_and_a_format_without_a_place_are_named(self):
+        for line, said in (('{"prompt": "x', 'line 2 of .* is not JSON; each line of a list of prompts is an object, such as '),
+                           ('x', 'line 2 of .* is not JSON; '), ('[' * 100000, 'line 2 of .* is not JSON; '),
+                           ('{"prompt": "\\ud800"}', 'line 2 of .* has half of a surrogate pair, which is no character; correct it'),
+                           ('{"prompt": 5}', 'line 2 of .* has no text in "prompt", "text" or "turns"')):
+            with tempfile.NamedTemporaryFile('w', suffix='.jsonl') as file, self.assertRaisesRegex(Problem, said):
+                file.write('{"text": "a"}\n' + line)
+                file.flush()
+                self.expand(strategies('s') + f'[prompts.q]\nfile = "{file.name}"\n')
         bad = ('{"prompt": 5}', '[1]', '{"turns": [3]}', '{"turns": "abc"}', '{"text": "a", "category": [1]}', 'x')
         for line, more, named in (*((line, '', 'line 2') for line in bad), ('{"text": "b"}', 'format = 5\n', 'format needs'),
                                   ('{"text": "b"}', 'format = "user"\n', 'format needs')):
