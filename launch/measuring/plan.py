@@ -15,7 +15,9 @@ from emulation import flags as emulated
 from . import prompts
 from .files import reading
 from .flags import Parser
-from .problem import Problem, whole
+from .plan_values import (MAX_RUNS, MAX_SEED, MAX_TOKENS, as_list, flag_of, is_temperature, number, refuse_unknown, refuse_unprintable,
+                          require_text, table_of, values, whole_number, whole_numbers, words_of)
+from .problem import Problem
 from .summary import SETUP
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -24,6 +26,7 @@ TOP_KEYS = {'yamata', 'models', 'clusters', 'strategies', 'programs', 'prompts',
             'repeats', 'deadline_s', 'baseline'}
 CLUSTER_KINDS = {'hostfile': {'hostfile', 'ranks', 'mpirun'}, 'hosts': {'hosts', 'cpu', 'rate', 'delay', 'emulate'},
                  'slurm': {'slurm', 'ranks', 'srun'}, 'ranks': {'ranks', 'mpirun'}}
+COMMAND = 'give one, such as "other -m {target} -f {prompt_file} -n {tokens}"'
 # With these flags, a different text is not an error.
 CHANGES_TEXT = {'--temp', '--top-k', '--top-p', '--min-p', '--repeat-penalty', '--repeat-last-n', '-s', '--seed', '--ignore-eos', '--pre',
                 '-c', '--ctx-size', '--cache-type', '--cache-type-k', '-ctk', '--cache-type-v', '-ctv', '-n', '--predict'}
@@ -71,8 +74,10 @@ def read(path):
     try:
         with reading(path, 'name a TOML file, such as launch/experiments/demo.toml', 1):
             return tomllib.loads(pathlib.Path(path).read_text())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Problem(f'{path} is not TOML: {error}') from None
+    except RecursionError:
+        raise Problem(f'{path} is not TOML: its values are nested too deeply') from None
+    except ValueError as error:
+        raise Problem(f'{path} is not TOML: {str(error).partition("; use sys.")[0]}') from None
 
 
 @contextlib.contextmanager
@@ -81,7 +86,7 @@ def naming(path):
     try:
         yield
     except Problem as problem:
-        raise Problem(f'{path}: {problem}', problem.code) from None
+        raise Problem(' '.join(f'{path}: {problem}'.splitlines()), problem.code) from None
 
 
 def load(path):
@@ -89,60 +94,6 @@ def load(path):
     toml = read(path)
     with naming(path):
         return Plan(toml)
-
-
-def as_list(value):
-    return value if isinstance(value, list) else [value]
-
-
-def refuse_unknown(where, table, known):
-    if not isinstance(table, dict):
-        raise Problem(f'{where} is not a table; write [{where}]')
-    for key in table.keys() - known:
-        raise Problem(f"{where}: '{key}' is not known; it may have {', '.join(sorted(known))}")
-
-
-def number(table, key, fallback, least):
-    value = table.get(key, fallback)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value < math.inf:
-        raise Problem(f'{key} is {value!r}; give a number from {least} up')
-    return value
-
-
-def whole_number(table, key, fallback, least):
-    value = table.get(key, fallback)
-    if not whole(value, least):
-        raise Problem(f'{key} is {value!r}; give a whole number from {least} up')
-    return value
-
-
-def values(table, key, fallback, right, what):
-    """The value of a key, or the list of its values."""
-    found = as_list(table.get(key, fallback))
-    if not found:
-        raise Problem(f'{key} has no values; give {what}, or leave it out')
-    for value in found:
-        if not right(value):
-            raise Problem(f'{key} is {value!r}; give {what}, or a list of them')
-    return found
-
-
-def flag_of(where, table, key):
-    """The value of a key that is true by default."""
-    value = table.get(key, True)
-    if not isinstance(value, bool):
-        raise Problem(f'{where}: {key} is {value!r}; give true or false')
-    return value
-
-
-def is_temperature(value):
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
-
-
-def words_of(where, value):
-    if not isinstance(value, list) or not all(isinstance(word, (str, int, float)) for word in value):
-        raise Problem(f'{where} is {value!r}; give a list of words, such as ["--strategy", "pipeinfer"]')
-    return [str(word) for word in value]
 
 
 def clusters_of(tables):
@@ -157,11 +108,13 @@ def clusters_of(tables):
         counts = as_list(table.get(key, ''))
         if not counts:
             raise Problem(f'clusters.{name}: {key} has no values')
-        if not isinstance(table.get('hostfile', ''), str):
-            raise Problem(f'clusters.{name}: hostfile is {table["hostfile"]!r}; give the name of a file')
+        if 'hostfile' in table:
+            require_text(f'clusters.{name}: hostfile', table['hostfile'], 'give the name of a file')
+        if table.get('slurm', True) is not True:
+            raise Problem(f'clusters.{name}: slurm is {table["slurm"]!r}; write slurm = true, or leave it out')
         for count in counts:
-            if count != '' and not whole(count, 1):
-                raise Problem(f'clusters.{name}: {key} is {count!r}; give a whole number from 1 up')
+            if key in table:
+                whole_number(f'clusters.{name}: {key}', count)
             words = launching(kind, count, table, name)
             flags = words_of(f'clusters.{name}.flags', table.get('flags', []))
             yield f'{name}-{count}' if len(counts) > 1 else name, name, count, words, flags
@@ -203,6 +156,11 @@ def sweeps_of(table):
             raise Problem(f'sweep: {flag} has no values')
         if not flag.startswith('-'):
             raise Problem(f"sweep: '{flag}' is not a flag; write for example \"--draft\" = [1, 2, 4]")
+        for value in as_list(values_of_flag):
+            if not isinstance(value, (str, int, float)):
+                raise Problem(f'sweep: {flag} has the value {value!r}; give numbers, texts, true or false')
+    if (count := math.prod(len(as_list(values)) for values in table.values())) > MAX_RUNS:
+        raise Problem(f'sweep: there are {count} combinations; give at most {MAX_RUNS}')
     return [dict(zip(table, values)) for values in itertools.product(*(as_list(values) for values in table.values()))]
 
 
@@ -212,62 +170,113 @@ def swept_words(values):
             yield from [flag] if value is True else [flag, str(value)]
 
 
-def filled(where, template, known):
-    """The words of a program's command with known values filled in; {launch} is replaced by several words."""
-    if not isinstance(template, str):
-        raise Problem(f'{where}: command is missing; give one, such as "other -m {{target}} -f {{prompt_file}} -n {{tokens}}"')
+def words_of_command(where, template):
+    """The words of a program's command; one at least is not {launch}."""
+    if template is None:
+        raise Problem(f'{where}: command is missing; {COMMAND}')
+    require_text(f'{where}: command', template, COMMAND)
     try:
         words = shlex.split(template)
     except ValueError as error:
         raise Problem(f'{where}: command cannot be split into words: {error}') from None
-    for word in words:
+    if not next((word for word in words if word != '{launch}'), '').strip():
+        raise Problem(f'{where}: command is {template!r}, which names no program; {COMMAND}')
+    return words
+
+
+def filled(where, template, known):
+    """The words of a program's command with known values filled in; {launch} is replaced by several words."""
+    for word in words_of_command(where, template):
         if word == '{launch}':
             yield from known['launch']
             continue
         for name in re.findall(r'\{(\w+)\}', word):
             if name not in known and name not in ('json', 'prompt_file'):
                 raise Problem(f"{where}: {{{name}}} is not known; there are {', '.join(sorted(known))}, json and prompt_file")
-        yield re.sub(r'\{(\w+)\}', lambda m: str(known.get(m[1], m[0])), word)
+        word = re.sub(r'\{(\w+)\}', lambda m: str(known.get(m[1], m[0])), word)
+        if '\0' in word:
+            raise Problem(f'{where}: {{prompt}} has a NUL character, which no command can have; write {{prompt_file}}, or remove it')
+        yield word
+
+
+def check_models(models):
+    for name, model in models.items():
+        refuse_unknown(f'models.{name}', model, {'target', 'draft'})
+        if 'target' not in model:
+            raise Problem(f'models.{name} has no target; write target = "FILE.gguf"')
+        require_text(f'models.{name}: target', model['target'], 'give the name of a file')
+        for draft in as_list(model.get('draft', [])):
+            require_text(f'models.{name}: draft', draft, 'give the name of a file, or a list of them')
+
+
+def check_expressions(where, table):
+    """Raises Problem for regular expressions of a program that cannot be used."""
+    figures = table.get('figures', {})
+    if not isinstance(figures, dict):
+        raise Problem(f"{where}: figures is {figures!r}; give a table, such as {{ ttft_s = 'first after ([0-9.]+) s' }}")
+    for expression in [table.get('tokens_per_s', '()'), *figures.values()]:
+        try:
+            groups = re.compile(expression).groups if isinstance(expression, str) else None
+        except (re.error, OverflowError, RecursionError) as error:
+            raise Problem(f'{where}: {expression!r} is not a regular expression: {error}') from None
+        if groups is None:
+            raise Problem(f'{where}: {expression!r} is not a regular expression; write it in quotes')
+        if groups < 1:
+            raise Problem(f'{where}: {expression!r} has no group; put ( ) around the number')
+
+
+def runs_on(table, cluster):
+    """Whether a strategy or program is run on a cluster of clusters_of."""
+    return bool({cluster[0], cluster[1]} & set(table.get('clusters', [cluster[0]])))
 
 
 class Plan:
     """All runs of an experiment."""
 
     def __init__(self, toml):
+        refuse_unprintable(toml)
         refuse_unknown('the file', toml, TOP_KEYS)
         for key in ('models', 'clusters', 'prompts'):
-            if not toml.get(key):
+            if not table_of(toml, key, f'[{key}.NAME]'):
                 raise Problem(f'there are no {key}; write at least one table [{key}.NAME] (docs/experiments.md has an example)')
-        if not toml.get('strategies') and not toml.get('programs'):
+        strategies, programs = table_of(toml, 'strategies', '[strategies]'), table_of(toml, 'programs', '[programs.NAME]')
+        if not strategies and not programs:
             raise Problem('there is nothing to run; write [strategies] or [programs.NAME]')
         self.toml = toml
-        self.yamata = toml.get('yamata', 'build/yamata')
+        self.yamata = require_text('yamata', toml.get('yamata', 'build/yamata'), 'give the name of the program')
         self.flags = words_of('flags', toml.get('flags', []))
         self.deadline_s = number(toml, 'deadline_s', 600, 0.01)
-        self.tokens = values(toml, 'tokens', 64, lambda value: whole(value, 1), 'a whole number from 1 up')
+        self.tokens = whole_numbers(toml, 'tokens', 64, 1, MAX_TOKENS)
         self.temperatures = values(toml, 'temperature', 0, is_temperature, 'a number from 0 up')
-        self.seeds = values(toml, 'seed', 0, lambda value: whole(value, 0), 'a whole number from 0 up')
-        self.repeats = whole_number(toml, 'repeats', 3, 1)
-        self.baseline = toml.get('baseline', '')
+        self.seeds = whole_numbers(toml, 'seed', 0, 0, MAX_SEED)
+        self.repeats = whole_number('repeats', toml.get('repeats', 3))
         self.models = toml['models']
-        for name, model in self.models.items():
-            refuse_unknown(f'models.{name}', model, {'target', 'draft'})
-            if not isinstance(model.get('target'), str):
-                raise Problem(f'models.{name} has no target; write target = "FILE.gguf"')
-            for draft in as_list(model.get('draft', [])):
-                if not isinstance(draft, str):
-                    raise Problem(f'models.{name}: draft is {draft!r}; give the name of a file, or a list of them')
+        check_models(self.models)
         self.clusters = list(clusters_of(toml['clusters']))
         self.prompts = list(prompts.read_all(toml['prompts']))
-        self.sweeps = sweeps_of(toml.get('sweep', {}))
-        self.ways = [*self.strategies(toml.get('strategies', {})), *self.programs(toml.get('programs', {}))]
-        names = [name for name, *_ in self.ways]
-        for key, name in [('baseline', self.baseline), *((f'strategies.{way}: ablation_of', table.get('ablation_of', ''))
-                                                         for way, table, _, _ in self.ways)]:
-            if name and name not in names:
-                raise Problem(f"{key} is '{name}', but no strategy or program has that name; there are {', '.join(names)}")
+        self.sweeps = sweeps_of(table_of(toml, 'sweep', '[sweep]'))
+        self.ways = [*self.strategies(strategies), *self.programs(programs)]
+        self.check_names()
+        self.check_count()
         self.configured = list(self.configurations())
         self.check_different()
+
+    def check_names(self):
+        """Raises Problem if the baseline, or what a strategy is an ablation of, does not exist."""
+        names = [name for name, *_ in self.ways]
+        for key, name in [('baseline', self.toml.get('baseline', '')),
+                          *((f'strategies.{way}: ablation_of', table.get('ablation_of', '')) for way, table, _, _ in self.ways)]:
+            if not isinstance(name, str):
+                raise Problem(f'{key} is {name!r}; give the name of a strategy or program')
+            if name and name not in names:
+                raise Problem(f"{key} is '{name}', but no strategy or program has that name; there are {', '.join(names)}")
+
+    def check_count(self):
+        """Raises Problem for too many runs, before there is a list of them."""
+        ways = sum(len(sweeps) * sum(runs_on(table, cluster) for cluster in self.clusters) for _, table, sweeps, _ in self.ways)
+        count = ways * math.prod(map(len, (self.models, self.tokens, self.temperatures, self.seeds, self.prompts))) * self.repeats
+        if count > MAX_RUNS:
+            raise Problem(f'there are {count} runs; give fewer values or repeats, for at most {MAX_RUNS}')
 
     def strategies(self, tables):
         for name, table in tables.items():
@@ -294,13 +303,7 @@ class Plan:
             self.check_clusters(f'programs.{name}', table)
             if name in self.toml.get('strategies', {}):
                 raise Problem(f"'{name}' is a strategy and a program; give one of them another name")
-            for expression in [table.get('tokens_per_s', '()'), *table.get('figures', {}).values()]:
-                try:
-                    groups = re.compile(expression).groups
-                except (re.error, TypeError) as error:
-                    raise Problem(f'programs.{name}: {expression!r} is not a regular expression: {error}') from None
-                if groups < 1:
-                    raise Problem(f'programs.{name}: {expression!r} has no group; put ( ) around the number')
+            check_expressions(f'programs.{name}', table)
             yield name, table, [{}], None
 
     def configurations(self):
@@ -308,7 +311,7 @@ class Plan:
         varied = itertools.product(self.models, self.clusters, self.tokens, self.temperatures, self.seeds, self.prompts)
         for model, cluster, tokens, temperature, seed, prompt in varied:
             for name, table, sweeps, flags in self.ways:
-                if not {cluster[0], cluster[1]} & set(table.get('clusters', [cluster[0]])):
+                if not runs_on(table, cluster):
                     continue
                 for swept in sweeps:
                     columns = {'model': model, 'cluster': cluster[0], 'nodes': cluster[2], 'strategy': name,

@@ -5,9 +5,11 @@ import json
 import pathlib
 
 from .files import reading
-from .problem import Problem, whole
+from .plan_values import require_text, whole_number
+from .problem import Problem
 
 
+MAX_CHARACTERS = 10**9
 # The keys of a table [prompts.NAME], by what the prompts are read from.
 KEYS = {'a text': {'kind', 'text', 'format'}, 'a text file': {'kind', 'file', 'source', 'characters', 'format'},
         'a .jsonl file': {'kind', 'file', 'source', 'limit', 'categories', 'format'}}
@@ -26,7 +28,7 @@ def read_all(tables):
         if not isinstance(table, dict) or ('text' in table) == ('file' in table):
             raise Problem(f'prompts.{name} needs either text = "..." or file = "..."')
         check_keys(name, table)
-        if '{}' not in str(table.get('format', '{}')):
+        if not isinstance(table.get('format', ''), str) or '{}' not in table.get('format', '{}'):
             raise Problem(f'prompts.{name}: format needs {{}}, the place of the prompt')
         for prompt in prompts_of(name, table):
             yield dataclasses.replace(prompt, text=table.get('format', '{}').replace('{}', prompt.text))
@@ -39,11 +41,13 @@ def check_keys(name, table):
             why = f"has no effect on {read_from}; leave it out" if any(key in keys for keys in KEYS.values()) else \
                 f"is not known; with {read_from}, there may be {', '.join(sorted(KEYS[read_from]))}"
             raise Problem(f"prompts.{name}: '{key}' {why}")
-        if key in ('limit', 'characters') and not whole(value, 1):
-            raise Problem(f'prompts.{name}: {key} is {value!r}; give a whole number from 1 up')
-        if key in ('text', 'file', 'kind') and not isinstance(value, str):
+        if key in ('limit', 'characters'):
+            whole_number(f'prompts.{name}: {key}', value, most=MAX_CHARACTERS)
+        if key in ('text', 'file', 'kind', 'source') and not isinstance(value, str):
             raise Problem(f'prompts.{name}: {key} is {value!r}; write it in quotes')
-        if key == 'categories' and (not isinstance(value, list) or not value):
+        if key == 'file':
+            require_text(f'prompts.{name}: {key}', value, 'give the name of a file')
+        if key == 'categories' and (not isinstance(value, list) or not value or not all(isinstance(one, str) for one in value)):
             raise Problem(f'prompts.{name}: categories is {value!r}; give a list of names, or leave it out')
 
 

@@ -1,5 +1,6 @@
 """Tests launch/experiment with a small script in place of yamata."""
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -234,11 +235,26 @@ class Resuming(Folder):
         self.assertEqual(self.said, 'experiment: e.toml: ./noise cannot be started (Exec format error); build it (cmake --build --preset '
                                     'release), or name it with yamata = "..."\n')
 
+    def test_a_command_without_a_program_is_refused_with_and_without_a_dry_run(self):
+        for command, named in (('""', 'programs.o: command is \'\'; '), ('"{launch}"', 'which names no program; '),
+                               ('"echo \\u0000 5"', 'programs.o.command has a NUL character')):
+            for flags in [], ['--dry-run']:
+                self.assertEqual(self.run_to_end(f'{strategies("a")}[programs.o]\ncommand = {command}\n', *flags), 1)
+                self.assertRegex(self.said, rf'^experiment: e.toml: [^\n]*{re.escape(named)}[^\n]*\n$')
+                self.assertFalse((self.path / 'calls').exists() or (self.path / 'out').exists())
+
     def test_hosts_that_cannot_be_emulated_are_refused_before_the_first_run(self):
         with unittest.mock.patch.dict(os.environ, YAMATA_BUILD=str(self.path)):
             self.assertEqual(self.run_to_end(strategies('a') + '[clusters.slow]\nhosts = 2\n'), 1)
         self.assertIn('no hosts can be emulated', self.said)
         self.assertFalse((self.path / 'calls').exists())
+
+    def test_a_baseline_of_another_kind_in_the_results_is_told(self):
+        self.assertEqual(self.run_to_end(strategies('a')), 0, self.said)
+        (self.path / 'out' / 'experiment.toml').write_text('baseline = ["a"]')
+        done = subprocess.run([ROOT / 'launch' / 'experiment', '--summary', 'out'], cwd=self.path, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (1, ''))
+        self.assertRegex(done.stderr, "^experiment: no row has the strategy '.*'; --baseline may be one of a\n$")
 
     def test_two_at_once_are_refused(self):
         (self.path / 'out').mkdir()

@@ -1,4 +1,7 @@
 """Tests which runs launch/experiment makes of a TOML file, and which files it refuses."""
+import copy
+import os
+import pathlib
 import tempfile
 import tomllib
 import unittest
@@ -141,6 +144,153 @@ class Plan(unittest.TestCase):
                             (a + '[sweep]\ndraft = [1]', "'draft'"), (a + '[clusters.x]\ncpu = 1', 'clusters.x')):
             with self.assertRaisesRegex(Problem, named):
                 self.expand(toml)
+
+
+class WrongValues(unittest.TestCase):
+    """Whatever a key has, the file is refused in one line, or the plan can be made."""
+
+    EVERY_KEY = strategies('a').replace('[models.m]', """
+tokens = 8
+temperature = 0
+seed = 0
+flags = ["-v"]
+baseline = "a"
+[models.m]""") + """
+b = { flags = ["-x"], draft = true, sweep = true, clusters = ["one"], ablation_of = "a" }
+[clusters.many]
+ranks = 2
+mpirun = []
+flags = []
+[clusters.list]
+hostfile = "list"
+[clusters.emulated]
+hosts = 2
+cpu = 20
+rate = "1gbit"
+delay = "1ms"
+emulate = []
+[clusters.queue]
+slurm = true
+srun = []
+[sweep]
+"--draft" = [1]
+[programs.o]
+command = "o {launch} {target} {prompt}"
+tokens_per_s = "(5)"
+figures = { x = "(5)" }
+clusters = ["one"]
+[prompts.file]
+file = "FOLDER/text"
+source = "there"
+characters = 3
+[prompts.lines]
+file = "FOLDER/lines.jsonl"
+categories = ["c"]
+limit = 1
+format = "<{}>"
+"""
+    VALUES = (3, -1, 1.5, True, False, '', ' ', 'x', '(', '{', '\0', 'a\nb', [], [[]], [{}], [3], [''], ['\0'], [True], {}, {'x': 3},
+              {'': ''}, {'a\nb': 3}, {'--x': {}}, {'--x': '\0'}, {'-\0': 1}, 10**20, 10**5000, float('inf'), float('nan'),
+              tomllib.loads('day = 1979-05-27')['day'])
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        folder = pathlib.Path(temporary.name)
+        (folder / 'text').write_text('a text')
+        (folder / 'lines.jsonl').write_text('{"prompt": "q", "category": "c"}\n')
+        self.toml = tomllib.loads(self.EVERY_KEY.replace('FOLDER', str(folder)))
+
+    def places(self, table, above=()):
+        for key, value in table.items():
+            yield *above, key
+            if isinstance(value, dict):
+                yield from self.places(value, (*above, key))
+
+    def test_no_value_of_any_key_is_a_mistake_of_the_script(self):
+        refused = 0
+        for place in self.places(self.toml):
+            for value in self.VALUES:
+                toml = table = copy.deepcopy(self.toml)
+                for key in place[:-1]:
+                    table = table[key]
+                table[place[-1]] = value
+                with self.subTest(place=place, value=repr(value) if value != 10**5000 else 'huge'):
+                    try:
+                        with plan.naming('e.toml'):
+                            for run in plan.Plan(toml).runs():
+                                os.fsencode(' '.join((run.id, run.fingerprint, run.label, *run.command)))
+                                self.assertTrue(run.command[0])
+                                self.assertNotIn('\0', ''.join((run.label, *run.command)))
+                    except Problem as problem:
+                        refused += 1
+                        self.assertEqual(len(str(problem).splitlines()), 1)
+        self.assertGreater(refused, 1000)
+
+    def test_the_key_and_the_remedy_are_named(self):
+        give = 'give one, such as "other -m {target} '
+        nul = r"has a NUL character (\u0000), which no command can have; remove it"
+        for place, value, said in (
+                ('programs.o.command', '', f"programs.o: command is ''; {give}"), ('programs.o.command', '  ', f"command is '  '; {give}"),
+                ('programs.o.command', '{launch}', f"programs.o: command is '{{launch}}', which names no program; {give}"),
+                ('programs.o.command', '{launch} ""', 'which names no program; '), ('programs.o.command', 3, 'programs.o: command is 3; '),
+                ('programs.o.command', 'o \0 5', f'programs.o.command {nul}'), ('flags', ['\0'], f'flags {nul}'),
+                ('sweep', {'-\0': 1}, f'a name in sweep {nul}'), ('programs.o.figures', 3, 'programs.o: figures is 3; give a table'),
+                ('programs.o.tokens_per_s', 3, 'programs.o: 3 is not a regular expression; write it in quotes'),
+                ('yamata', 3, 'yamata is 3; give the name of the program'), ('yamata', '', "yamata is ''; give the name of the program"),
+                ('models.m.target', '', "models.m: target is ''; give the name of a file"),
+                ('models.m.draft', ['draft', ''], "models.m: draft is ''; give the name of a file"),
+                ('clusters.list.hostfile', '', "clusters.list: hostfile is ''; give the name of a file"),
+                ('clusters.queue.slurm', 3, 'clusters.queue: slurm is 3; write slurm = true'),
+                ('prompts.file.file', '', "prompts.file: file is ''; give the name of a file"),
+                ('prompts.file.source', 3, 'prompts.file: source is 3; write it in quotes'),
+                ('models', 3, 'models is 3, not a table; write [models.NAME]'), ('sweep', 3, 'sweep is 3, not a table; write [sweep]'),
+                ('sweep', {'-x': [[1]]}, 'sweep: -x has the value [1]; give numbers, texts, true or false'),
+                ('baseline', 3, 'baseline is 3; give the name of a strategy'),
+                ('strategies.b.ablation_of', [], 'strategies.b: ablation_of is []; give the name of a strategy')):
+            toml = table = copy.deepcopy(self.toml)
+            *above, last = place.split('.')
+            for key in above:
+                table = table[key]
+            table[last] = value
+            with self.subTest(place=place, value=value):
+                with self.assertRaises(Problem) as refused:
+                    plan.Plan(toml)
+                self.assertIn(said, str(refused.exception))
+
+    def test_a_prompt_in_a_command_has_no_nul(self):
+        pathlib.Path(self.toml['prompts']['file']['file']).write_text('a\0b')
+        with self.assertRaisesRegex(Problem, 'programs.o: {prompt} has a NUL character, .*; write {prompt_file}, or remove it'):
+            plan.Plan(self.toml)
+        self.toml['programs']['o']['command'] = 'o {prompt_file}'
+        self.assertTrue(plan.Plan(self.toml).configured)
+
+    def test_counts_have_limits(self):
+        for key, value, said in (('repeats', 10**20, 'repeats is 100000000000000000000; give at most 1000000'),
+                                 ('tokens', [8, 2**31], 'tokens is 2147483648; give at most 2147483647'),
+                                 ('seed', 2**64, 'seed is 18446744073709551616; give at most 18446744073709551615'),
+                                 ('repeats', 999999, r'there are \d+ runs; give fewer values or repeats, for at most 100000'),
+                                 ('temperature', list(range(100000)), r'there are \d+ runs; '),
+                                 ('sweep', {f'-{letter}': list(range(1000)) for letter in 'abcdefgh'},
+                                  'sweep: there are 10{24} combinations; give at most 100000')):
+            with self.subTest(key=key), self.assertRaisesRegex(Problem, said):
+                plan.Plan({**self.toml, key: value})
+        for table, key in (('clusters.many', 'ranks'), ('prompts.lines', 'limit'), ('prompts.file', 'characters')):
+            above, name = table.split('.')
+            toml = copy.deepcopy(self.toml)
+            toml[above][name][key] = 10**20
+            with self.subTest(key=key), self.assertRaisesRegex(Problem, f'{table}: {key} is 10*; give at most 1000000'):
+                plan.Plan(toml)
+
+    def test_a_file_that_python_cannot_hold_is_refused(self):
+        with tempfile.NamedTemporaryFile('w', suffix='.toml') as file:
+            for text, said in (('repeats = ' + '9' * 5000, 'is not TOML: Exceeds the limit .4300 digits. for integer string conversion'),
+                               ('a = ' + '[' * 50000, 'is not TOML: its values are nested too deeply')):
+                file.seek(0)
+                file.write(text)
+                file.flush()
+                with self.assertRaisesRegex(Problem, said):
+                    plan.load(file.name)
 
 
 if __name__ == '__main__':
