@@ -138,7 +138,7 @@ std::vector<int> parse_counts(const char* flag, const std::string& text, int lea
   std::vector<int> numbers;
   for (const std::string& word : split_list(text)) {
     const auto range = parse_range(word);
-    if (!range) throw UsageError(fmt::format("{}: '{}' is no number and no range; write lists such as {}", flag, word, examples));
+    if (!range) throw UsageError(fmt::format("{}: '{}' is no number and no rising range; write lists such as {}", flag, word, examples));
     if (range->first < least || range->last > most)
       throw UsageError(fmt::format("{}: '{}' is not between {} and {}", flag, word, least, most));
     const auto next = [&](std::int64_t n) { return range->factor > 1 ? n * range->factor : n + range->step; };

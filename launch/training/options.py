@@ -64,7 +64,7 @@ def add_common(parser):
     loop.add_argument('--evaluate-every', type=number(int, 1), default=None, metavar='STEPS',
                       help='steps between evaluations (a twentieth of --steps)')
     loop.add_argument('--patience', type=number(int, 1), default=6, metavar='N', help='stop after N evaluations without improvement (6)')
-    loop.add_argument('--seed', type=number(int, 0), default=1, metavar='N',
+    loop.add_argument('--seed', type=number(int, 0, 2**32 - 1), default=1, metavar='N',
                       help='seed of initial weights, of the order of the texts and of the choice of held-out texts (1)')
     loop.add_argument('--minutes', type=number(float, 0), default=None, metavar='X',
                       help='pause after X minutes; the same command continues')

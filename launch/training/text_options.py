@@ -55,7 +55,7 @@ def read(arguments, description):
                         help='of the answers; 0 is greedy (0). Questions are sampled at 1')
     parser.add_argument('--batch', type=number(int, 1), default=None, metavar='N',
                         help='texts that are generated at once (cpu 32; cuda as many as fit, at most 4096)')
-    parser.add_argument('--seed', type=number(int, 0), default=1, metavar='N', help='seed of the questions (1)')
+    parser.add_argument('--seed', type=number(int, 0, 2**32 - 1), default=1, metavar='N', help='seed of the questions (1)')
     parser.add_argument('--threads', type=number(int, 1), default=None, metavar='N', help='number of threads (default: PyTorch chooses)')
     parser.add_argument('--device', default='cpu', help='PyTorch device: cpu or cuda (cpu)')
     return parser.parse_args(arguments)

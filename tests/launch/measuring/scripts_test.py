@@ -159,9 +159,10 @@ class Scripts(unittest.TestCase):
                                  (1, f'{script}: argument {flag}: {value} {fault}; see launch/{script} --help\n'))
 
     def test_a_kind_of_heads_refuses_unknown_flags_in_a_line(self):
-        done = run(LAUNCH / 'train-heads', 'dgf', '-m', 'a', '-f', 'b', '-o', 'c', '--steps', '0')
-        self.assertEqual((done.returncode, done.stderr),
-                         (1, 'train-heads: argument --steps: 0 is less than 1; see launch/train-heads dgf --help\n'))
+        for flag, value, fault in (('--steps', '0', 'is less than 1'), ('--seed', '4294967296', 'is not between 0 and 4294967295')):
+            done = run(LAUNCH / 'train-heads', 'dgf', '-m', 'a', '-f', 'b', '-o', 'c', flag, value)
+            self.assertEqual((done.returncode, done.stderr),
+                             (1, f'train-heads: argument {flag}: {value} {fault}; see launch/train-heads dgf --help\n'))
 
     def test_get_model_lists_the_models(self):
         for words in ([], ['tinyllama']):
