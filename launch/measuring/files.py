@@ -1,5 +1,6 @@
 """Files of results, which are either complete or the older ones; and which existing files a script may replace."""
 import contextlib
+import errno
 import json
 import os
 import pathlib
@@ -81,16 +82,23 @@ def refuse_foreign(path, own, what, remedy):
         raise Problem(f'{path} exists and is not {what}, so it is not replaced; {remedy}')
 
 
-def write_whole(path, data, remedy='free some space, or choose another folder with --out'):
-    """Replaces the file in one step: after a crash, it is either the old one or the new one. Raises Problem (2) if it cannot be written."""
-    real = real_place(path, remedy)
-    temporary = pathlib.Path(part_of(real))
+def write_whole(path, data, remedy='free some space, or choose another folder with --out', code=2):
+    """Replaces the file in one step: after a crash, it is either the old one or the new one. A device or a named pipe is written to. Raises
+    Problem (`code`) if it cannot be written."""
+    replaces = os.path.isfile(path) or not os.path.exists(path)
+    real = os.path.realpath(path)
+    place = part_of(real) if replaces else path
     try:
-        with open(temporary, 'wb') as file:
+        with open(place, 'wb') as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, real)
+            if replaces:
+                os.fsync(file.fileno())
+        if replaces:
+            os.replace(place, real)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise Problem(f'{path} cannot be written ({error.strerror}); {remedy}', 2) from None
+        if replaces:
+            with contextlib.suppress(OSError):
+                os.unlink(place)
+        remedy = 'raise ulimit -f' if error.errno == errno.EFBIG else remedy
+        raise Problem(f'{path} cannot be written ({error.strerror}); {remedy}', code) from None

@@ -1,4 +1,5 @@
 """The roofline of machines, and the position of runs of each width below it."""
+import io
 import math
 
 from .files import read_json
@@ -39,8 +40,8 @@ def name_of(profile):
     return f'{machine["cpu"]}, {model["threads"]} threads, {machine["isa"]}: {model["type"]}'
 
 
-def draw(profiles, out):
-    """Writes the figure to `out`; its extension determines the format."""
+def picture_of(profiles, suffix):
+    """The bytes of the figure: png, svg or pdf."""
     import matplotlib
     matplotlib.use('Agg')
     from matplotlib import pyplot as plt
@@ -75,5 +76,7 @@ def draw(profiles, out):
     axes.grid(which='both', alpha=0.25)
     axes.legend(loc='lower right', fontsize=8)
     figure.tight_layout()
-    figure.savefig(out, dpi=150)
+    out = io.BytesIO()
+    figure.savefig(out, format=suffix, dpi=150)
     plt.close(figure)
+    return out.getvalue()

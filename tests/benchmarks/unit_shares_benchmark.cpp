@@ -1,5 +1,6 @@
-// Two cores as two units, the second one throttled. Measures how close adaptive shares come to the sum of both cores' own speeds, compared
-// with shares by isolated speeds (Medusa-EM), and how soon they adapt after the throttle is removed.
+// Two cores as two units, the second one throttled. Measures how close adaptive shares come to the sum of both cores' own speeds, one core
+// after the other or both at once (each computes all, and shares only caches and memory with the other), compared with shares by isolated
+// speeds (Medusa-EM), and how soon they adapt after the throttle is removed.
 //   unit_shares_benchmark MODEL.gguf [SLOWNESS [ROUNDS]]
 // The throttle is a pause after each operation, a multiple of the operation's time, as in launch/emulate --slow: 2.5 leaves 40 % of a core.
 #include <fmt/format.h>
@@ -7,6 +8,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <future>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -83,19 +85,28 @@ std::unique_ptr<SplitUnit> both(double first, double second, bool adapts, double
   return std::make_unique<SplitUnit>(std::move(parts), adapts, kSpinsBound);
 }
 
+/// The sum of the speeds of two units that compute at the same time without waiting for each other.
+double both_at_once(Contender& fast, Contender& slow, int width) {
+  auto other = std::async(std::launch::async, [&] { return slow.speed(width); });
+  const double one = fast.speed(width);
+  return one + other.get();
+}
+
 /// Measures all variants alternately in rounds, and prints the results.
 void compare(const ModelFile& model, int width, double slowness, int rounds) {
   Contender fast(model, core(0, 1)), slow(model, core(1, slowness));
   const double first = fast.speed(width), second = slow.speed(width);
   Contender follows(model, both(1, 1, true, slowness)), stays(model, both(first, second, false, slowness));
   follows.speed(width), follows.speed(width);  // the shares adapt
-  std::vector<double> of_sum, of_fixed, fixed_of_sum;
+  std::vector<double> of_sum, of_fixed, fixed_of_sum, at_once_of_sum;
   for (int round = 0; round < rounds; ++round) {
     const double alone = fast.speed(width) + slow.speed(width), following = follows.speed(width), fixed = stays.speed(width);
     of_sum.push_back(following / alone), of_fixed.push_back(following / fixed), fixed_of_sum.push_back(fixed / alone);
+    at_once_of_sum.push_back(both_at_once(fast, slow, width) / alone);
   }
-  fmt::print("width {:2}: shares that follow {:.3f} of both alone, {:.3f} of fixed shares ({:.3f} of both alone); {}\n", width,
-             median(of_sum), median(of_fixed), median(fixed_of_sum), follows.unit().device());
+  fmt::print("width {:2}: shares that follow {:.3f} of both alone, {:.3f} of fixed shares ({:.3f} of both alone); ", width, median(of_sum),
+             median(of_fixed), median(fixed_of_sum));
+  fmt::print("both at once {:.3f} of both alone; {}\n", median(at_once_of_sum), follows.unit().device());
 }
 
 /// Seconds until the second core has 45 %, after its throttle is removed.

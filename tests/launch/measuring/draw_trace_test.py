@@ -87,6 +87,18 @@ class DrawTrace(unittest.TestCase):
     def test_place_that_cannot_be_written_is_named(self):
         self.refused(1, ['absent/out.svg', 'No such file', 'choose another place'], self.trace, self.folder / 'absent' / 'out.svg')
 
+    def test_older_picture_stays_when_the_new_one_cannot_be_written(self):
+        self.assertEqual(self.draw(self.trace, self.out).returncode, 0)
+        older = self.out.read_bytes()
+        limit = ['prlimit', f'--fsize={len(older) // 2}']
+        done = subprocess.run([*limit, SCRIPT, self.trace, self.out], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (1, f'draw-trace: {self.out} cannot be written (File too large); raise ulimit -f\n'))
+        self.assertEqual(self.out.read_bytes(), older)
+        self.assertEqual({path.name for path in self.folder.iterdir()}, {'out.svg', 'trace.json'})
+
+    def test_picture_goes_into_a_pipe(self):
+        self.assertIn('run 1: 3 tokens', self.draw(self.trace, '/dev/stdout').stdout)
+
 
 if __name__ == '__main__':
     unittest.main()

@@ -103,6 +103,19 @@ class Roofline(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertTrue(out.read_bytes().startswith(begin))
 
+    @unittest.skipUnless(importlib.util.find_spec('matplotlib'), 'matplotlib is not here')
+    def test_older_figure_stays_when_the_new_one_cannot_be_written(self):
+        profile = self.write('p.json', json.dumps(PROFILE))
+        for suffix in ('png', 'svg', 'pdf'):
+            out = self.folder / f'r.{suffix}'
+            self.assertEqual(self.plot(profile, '-o', out).returncode, 0)
+            older = out.read_bytes()
+            done = subprocess.run(['prlimit', f'--fsize={len(older) // 2}', LAUNCH / 'plot-roofline', profile, '-o', out],
+                                  capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stderr), (1, f'plot-roofline: {out} cannot be written (File too large); raise ulimit -f\n'))
+            self.assertEqual(out.read_bytes(), older)
+        self.assertEqual({path.name for path in self.folder.iterdir()}, {'p.json', 'r.png', 'r.svg', 'r.pdf'})
+
 
 if __name__ == '__main__':
     unittest.main()
