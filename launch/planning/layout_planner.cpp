@@ -44,14 +44,6 @@ std::vector<Nanoseconds> stage_times(const LayoutCandidate& candidate, const Pla
   return times;
 }
 
-/// The slowest host of a stage: the others wait for it.
-const PlannedHost& slowest(std::span<const PlannedHost> hosts, std::span<const int> ranks) {
-  const int rank = *std::max_element(ranks.begin(), ranks.end(), [&](int a, int b) {
-    return hosts[static_cast<std::size_t>(a)].ns_per_byte < hosts[static_cast<std::size_t>(b)].ns_per_byte;
-  });
-  return hosts[static_cast<std::size_t>(rank)];
-}
-
 Scenario scenario(const LayoutCandidate& candidate, const PlannedJob& job, std::span<const PlannedHost> hosts,
                   const simulation::NetworkOptions& network, int prompt, int generate) {
   const ModelPlace& place = candidate.layout.front();
@@ -62,7 +54,7 @@ Scenario scenario(const LayoutCandidate& candidate, const PlannedJob& job, std::
   for (const int members : place.groups) {
     if (const GroupCost cost = group_cost(job.group_costs, members); cost.exchange > 0) s.exchanges[members] = cost.exchange;
   }
-  s.width = slowest(hosts, place.ranks).width;
+  for (const int rank : place.ranks) s.rank_widths.push_back(hosts[static_cast<std::size_t>(rank)].width);
   if (candidate.layout.size() > 1) {
     const PlannedHost& drafter = hosts[static_cast<std::size_t>(candidate.layout[1].ranks.front())];
     s.drafters = {std::llround(token_bytes(*job.draft) * job.draft_cost * drafter.ns_per_byte)};

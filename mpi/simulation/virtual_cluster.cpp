@@ -78,7 +78,6 @@ void Cluster::add_target() {
   shape.vocabulary = text_->vocabulary();
   shape.cells = scenario_.decode.context + scenario_.decode.guess_cells;
   shape.sequences = scenario_.decode.sequences.end;
-  shape.width = scenario_.width;
   shape.operations = std::max(1, kOperationsPerLayer * scenario_.layers / stages);
   shape.logits = [this](std::uint64_t prefix, std::span<float> logits) { text_->target_logits(prefix, logits); };
   std::vector<TableShape> shapes;
@@ -89,6 +88,7 @@ void Cluster::add_target() {
     shape.exchange_row_ns = exchanges.row;
     for (shape.member = 0; shape.member < shape.members; ++shape.member) {
       shape.one_row_ns = scenario_.stages.at(shapes.size());
+      shape.width = scenario_.rank_widths.empty() ? scenario_.width : scenario_.rank_widths.at(shapes.size());
       shapes.push_back(shape);
     }
   }

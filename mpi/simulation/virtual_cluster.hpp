@@ -23,6 +23,7 @@ struct Scenario {
   bool draft_heads = false;              ///< the drafters are draft heads that read the target's last hidden states
   std::vector<double> slowness;          ///< per rank; as many as there are ranks
   WidthCost width, draft_width;          ///< of the target and the drafters
+  std::vector<WidthCost> rank_widths;    ///< per rank of the target; empty: `width` for all
   int layers = 32;                       ///< of the target; a cancelled run is stopped between the operations of its layers
   NetworkOptions network;
   RowWidths widths;

@@ -99,6 +99,17 @@ TEST_F(Planner, NearMachines_shareLayersAndFarOnesDoNot) {
   }
 }
 
+TEST_F(Planner, EveryHost_hasItsOwnTimesOfWiderRuns) {
+  const auto in_turn = [&](double second) {
+    std::vector<PlannedHost> machines = hosts({1000, second});
+    machines[0].width = simulation::WidthCost({1, 2});
+    machines[1].width = simulation::WidthCost({1, 1});
+    const auto all = plan_layouts(job(false), machines, network(0.1), 9);
+    return std::ranges::find_if(all, [](const Forecast& f) { return f.candidate.stages.size() == 2; })->ttft_s;
+  };
+  EXPECT_NEAR(in_turn(1010) / in_turn(1000), 1, 0.05) << "a slower machine makes no other one faster";
+}
+
 TEST_F(Planner, BestOfOneHost_isShownEvenWhereOnlyTwoRowsAre) {
   const auto two = plan_layouts(job(), hosts({100, 100, 100, 100}), network(0.01), 2);
   ASSERT_EQ(two.size(), 2u);
