@@ -291,8 +291,8 @@ void Head::dispatch(Message message) {
 void Head::on_failure(int rank, const wire::Failure& failure) {
   if (state_ == State::kStopping) return;
   const std::string text = fmt::format("rank {}{}: {}", rank, members_.host_suffix(rank), failure.text);
-  if (members_.idle(rank)) return lose_idle(rank, text);
-  const auto drafter = members_.drafter_of(rank);
+  if (members_.idle(rank) && !failure.ends_job) return lose_idle(rank, text);
+  const auto drafter = failure.ends_job ? std::nullopt : members_.drafter_of(rank);
   const bool known = failure.code == static_cast<int>(ExitCode::kUsage) || failure.code == static_cast<int>(ExitCode::kModel);
   if (!drafter || options_.needs_drafters) throw Error(known ? static_cast<ExitCode>(failure.code) : ExitCode::kCluster, text);
   lose_drafter(*drafter, text);

@@ -1,7 +1,6 @@
 #include "mpi/cluster/liveness.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <ranges>
@@ -100,47 +99,59 @@ bool Liveness::is_isolated(int own) const {
   return machines.size() > 1 && !machines.contains(peers_[static_cast<std::size_t>(own)].host);
 }
 
-/// The watched peers that have not been heard lately.
-std::vector<std::string> Liveness::silent_peers() const {
-  std::vector<std::string> names;
+/// The watched peers that nobody has heard lately.
+Liveness::SilentPeers Liveness::silent_peers() const {
+  SilentPeers silent;
+  std::set<std::string> machines;
   for (int rank = 0; rank < std::ssize(peers_); ++rank) {
-    if (peers_[static_cast<std::size_t>(rank)].watched && !heard_lately(rank)) names.push_back(named(rank));
+    const Peer& peer = peers_[static_cast<std::size_t>(rank)];
+    if (!peer.watched || heard_lately(rank) || is_heard_by_another(rank)) continue;
+    silent.names += (silent.count++ > 0 ? " and " : "") + named(rank);
+    machines.insert(peer.host);
   }
-  return names;
+  silent.machines = machines.size() > 1 ? "those machines" : "that machine";
+  return silent;
 }
 
 std::string Liveness::isolation_text(int own, std::chrono::milliseconds silence, std::optional<bool> reaches_launcher) const {
   if (reaches_launcher == false) {
-    return fmt::format("{} has heard no other rank for {:g} s: it is cut off; look at that machine's network (or, on a slow link, raise "
-                       "--timeout)",
-                       named(own), seconds(silence));
+    return fmt::format(
+        "{} has heard no other rank for {:g} s: it is cut off; look at that machine's network (or, on a slow link, raise "
+        "--timeout)",
+        named(own), seconds(silence));
   }
-  const std::vector<std::string> names = silent_peers();
-  const bool several = names.size() > 1;
-  const std::string others = fmt::format("{}", fmt::join(names, " and "));
+  const SilentPeers others = silent_peers();
+  const bool several = others.count > 1;
   if (reaches_launcher == true) {
     return fmt::format(
         "{} {} been silent for {:g} s: {} stopped, dead or cut off, or {} was cut off for a while; look at {} (or, on a slow "
         "link, raise --timeout)",
-        others, several ? "have" : "has", seconds(silence), several ? "they are" : "it is", named(own),
-        several ? "those machines" : "that machine");
+        others.names, several ? "have" : "has", seconds(silence), several ? "they are" : "it is", named(own), others.machines);
   }
-  return fmt::format("{} has heard no other rank for {:g} s: it is cut off, or {} {} stopped, dead or cut off; look at all these machines "
-                     "(or, on a slow link, raise --timeout)",
-                     named(own), seconds(silence), others, several ? "are" : "is");
+  return fmt::format(
+      "{} has heard no other rank for {:g} s: it is cut off, or {} {} stopped, dead or cut off; look at all these machines "
+      "(or, on a slow link, raise --timeout)",
+      named(own), seconds(silence), others.names, several ? "are" : "is");
 }
 
 std::string Liveness::silence_text(int rank, int own, const ReachesLauncher& reaches_launcher) const {
   const Peer& peer = peers_[static_cast<std::size_t>(rank)];
   if (is_isolated(own)) return isolation_text(own, peer.deadline, reaches_launcher ? reaches_launcher() : std::nullopt);
-  return silence_text_of_one(rank, own);
+  const SilentPeers all = silent_peers();
+  if (all.count < 2 || is_heard_by_another(rank)) return silence_text_of_one(rank, own);
+  return fmt::format("{} have been silent for {:g} s: they are stopped, dead or cut off; look at {}{}", all.names, seconds(peer.deadline),
+                     all.machines, or_raise_timeout(peer));
 }
 
 std::string Liveness::silence_text_of_one(int rank, int own) const {
   const Peer& peer = peers_[static_cast<std::size_t>(rank)];
   if (is_heard_by_another(rank)) return cut_text(own, rank, peer.deadline);
   return fmt::format("{} has been silent for {:g} s: it is stopped, dead or cut off; look at that machine{}", named(rank),
-                     seconds(peer.deadline), peer.deadline < deadline_ ? "" : " (or, on a slow link, raise --timeout)");
+                     seconds(peer.deadline), or_raise_timeout(peer));
+}
+
+const char* Liveness::or_raise_timeout(const Peer& peer) const {
+  return peer.deadline < deadline_ ? "" : " (or, on a slow link, raise --timeout)";
 }
 
 bool Liveness::Progress::stalled(Clock::time_point now, bool work_open, std::uint64_t steps_now, std::chrono::milliseconds deadline) {
@@ -225,9 +236,10 @@ void Liveness::throw_stalled(const wire::Heartbeat& own, const std::vector<std::
 }
 
 std::string Liveness::cut_text(int rank, int other, std::chrono::milliseconds silence) const {
-  return fmt::format("{} and {} have not heard each other for {:g} s, but others hear both: the link between them is cut; look at the "
-                     "network (or, on slow links, raise --timeout)",
-                     named(rank), named(other), seconds(silence));
+  return fmt::format(
+      "{} and {} have not heard each other for {:g} s, but others hear both: the link between them is cut; look at the "
+      "network (or, on slow links, raise --timeout)",
+      named(rank), named(other), seconds(silence));
 }
 
 std::string Liveness::named(int rank) const { return fmt::format("rank {}{}", rank, host_suffix(rank)); }

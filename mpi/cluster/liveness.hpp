@@ -69,7 +69,8 @@ class Liveness {
   /// continues, all peers' silence is counted from now. Call this often.
   std::optional<int> silent(Clock::time_point now, std::chrono::milliseconds grace = {});
   /// The message about a silent rank, on rank `own`. If `own` hears none of several other machines, `reaches_launcher` says whether it is
-  /// itself the one that is cut off; unless it is, all silent peers are named. If others hear the rank, the link between the two is cut.
+  /// itself the one that is cut off; unless it is, all silent peers are named. If others hear the rank, the link between the two is cut;
+  /// else all peers are named that nobody hears.
   std::string silence_text(int rank, int own, const ReachesLauncher& reaches_launcher = {}) const;
   /// The message about this rank alone: whatever the others do, the job does not need it.
   std::string silence_text_of_one(int rank, int own) const;
@@ -108,7 +109,12 @@ class Liveness {
     bool half_stalled(Clock::time_point now, std::chrono::milliseconds deadline) const { return open && now - since > deadline / 2; }
   };
   bool is_isolated(int own) const;
-  std::vector<std::string> silent_peers() const;
+  struct SilentPeers {
+    std::string names;  // "rank 1 (b) and rank 2 (c)"
+    int count = 0;
+    const char* machines = "";  // "that machine" or "those machines"
+  };
+  SilentPeers silent_peers() const;
   std::string isolation_text(int own, std::chrono::milliseconds silence, std::optional<bool> reaches_launcher) const;
   bool named_by_another(int rank, std::vector<std::int32_t> wire::Heartbeat::*named) const;
   bool sends_to_another(int rank) const { return named_by_another(rank, &wire::Heartbeat::receives); }
@@ -116,6 +122,7 @@ class Liveness {
   bool misses_a_peer(Clock::time_point now) const;
   /// "rank R (host)".
   std::string named(int rank) const;
+  const char* or_raise_timeout(const Peer& peer) const;
   std::string cut_text(int rank, int other, std::chrono::milliseconds silence) const;
   std::optional<std::pair<int, int>> cut_link(const std::vector<std::vector<int>>& stages) const;
   [[noreturn]] void throw_stalled(const wire::Heartbeat& own, const std::vector<std::vector<int>>& stages) const;

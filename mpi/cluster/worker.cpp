@@ -127,10 +127,8 @@ bool Worker::step() {
     anything = true;
   }
   if (ended()) return true;
-  if (setup_.launcher_gone && *setup_.launcher_gone)
-    attempt([&] {  // the launcher then ends the job; a drafter's failure is told as "the text goes on without it"
-      throw ClusterError(fmt::format("the launcher's daemon on this machine has died{}", dispensable_ ? "" : ", which ends the job"));
-    });
+  if (setup_.launcher_gone && *setup_.launcher_gone && state_ != State::kFailed)
+    fail({static_cast<int>(ExitCode::kCluster), "the launcher's daemon on this machine has died, which ends the job", true});
   attempt([&] { anything |= advance_measuring() || advance_benchmark() || dispatcher_.advance(); });
   send_heartbeats();
   if (anything) idle_.reset();

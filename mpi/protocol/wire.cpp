@@ -310,13 +310,14 @@ Heartbeat decode_heartbeat(std::span<const std::byte> bytes) {
   return m;
 }
 
-Bytes encode(const Failure& m) { return Writer().put(m.code).put_text(m.text).take(); }
+Bytes encode(const Failure& m) { return Writer().put(m.code).put_text(m.text).put<std::uint8_t>(m.ends_job).take(); }
 
 Failure decode_failure(std::span<const std::byte> bytes) {
   Reader in(bytes);
   Failure m;
   m.code = in.get<std::int32_t>();
   m.text = in.get_text();
+  m.ends_job = in.get<std::uint8_t>() != 0;
   in.end();
   return m;
 }

@@ -216,6 +216,7 @@ struct Heartbeat {
 struct Failure {
   std::int32_t code = 0;
   std::string text;
+  bool ends_job = false;  ///< even if the job could do without the rank
 };
 
 struct Report {

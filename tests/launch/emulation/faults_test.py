@@ -337,10 +337,13 @@ class ThreeHosts(unittest.TestCase):
                 self.assertEqual(out, alone)
 
     def test_killed_daemon_ends_the_command_and_is_named(self):
-        code, lines, _ = self.strike(LONG, 1, send(signal.SIGKILL, 'orted'))
-        self.assertNotEqual(code, 0)  # mpirun chooses the code before it hears of Yamata's
-        self.assertEqual(len(lines), 1, lines)
-        self.assertIn("yamata: rank 1 (n1): the launcher's daemon on this machine has died", lines[0])
+        drafter = [*TEXT, '-n', '6000', '-c', '6500', '-md', str(DRAFT), '--layer-split', '0.5,0.5/1']
+        for program, rank in ((LONG, 1), (drafter, 2)):  # a stage's, and one that the text could do without
+            with self.subTest(rank=rank):
+                code, lines, _ = self.strike(program, rank, send(signal.SIGKILL, 'orted'))
+                self.assertNotEqual(code, 0)  # mpirun chooses the code before it hears of Yamata's
+                self.assertEqual(lines, [f"yamata: rank {rank} (n{rank}): the launcher's daemon on this machine has died, "
+                                         'which ends the job'])
 
 
 if __name__ == '__main__':

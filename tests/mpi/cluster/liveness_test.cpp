@@ -55,6 +55,28 @@ TEST_F(LivenessTest, SilentRank_isNamedAfterTheDeadline) {
   EXPECT_EQ(text.find("rank 2 (host2) has been silent for 10 s"), 0u) << text;
 }
 
+TEST_F(LivenessTest, RanksThatNobodyHears_areNamedTogether) {
+  Liveness four(4, seconds(10), now_);
+  for (int r = 1; r < 4; ++r) {
+    four.name(r, "host" + std::to_string(r));
+    four.watch(r, now_);
+  }
+  std::optional<int> silent;
+  while (!silent) {
+    silent = four.silent(now_ += seconds(1));
+    four.heard(3, now_);
+    four.heard(2, std::min(now_, Liveness::Clock::time_point(seconds(3))));  // is lost later than rank 1
+  }
+  EXPECT_EQ(
+      four.silence_text(*silent, 0),
+      "rank 1 (host1) and rank 2 (host2) have been silent for 10 s: they are stopped, dead or cut off; look at those machines (or, on a "
+      "slow link, raise --timeout)");
+  wire::Heartbeat hears_one;
+  hears_one.hears = {2};
+  four.tell(3, hears_one);
+  EXPECT_EQ(four.silence_text(*silent, 0).find("rank 1 (host1) has been silent for 10 s"), 0u) << "rank 3 hears rank 2";
+}
+
 TEST_F(LivenessTest, RankTheOthersCanDoWithout_isWaitedForLessLong) {
   liveness_.shorten_deadline(2, seconds(4));
   const std::string text = blame([&] { pass(seconds(5), {1}); });
@@ -117,13 +139,16 @@ TEST_F(LivenessTest, RankThatIsHeardByAnUnwatchedOne_isNotCutOff) {
 TEST_F(LivenessTest, OfTwoMachines_nobodyKnowsWhichIsCutOff) {
   for (const int rank : {1, 2}) liveness_.name(rank, "other");
   const std::string text = blame([&] { pass(seconds(11), {}); });
-  EXPECT_EQ(text.find("rank 1 (other) has been silent"), 0u) << text;
+  EXPECT_EQ(
+      text.find("rank 1 (other) and rank 2 (other) have been silent for 10 s: they are stopped, dead or cut off; look at that machine ("),
+      0u)
+      << text;
 }
 
 TEST_F(LivenessTest, SilentRankOnTheSameMachine_isNotCutOff) {
   liveness_.name(2, "host0");
   const std::string text = blame([&] { pass(seconds(11), {}); });
-  EXPECT_EQ(text.find("rank 1 (host1) has been silent"), 0u) << text;
+  EXPECT_EQ(text.find("rank 1 (host1) and rank 2 (host0) have been silent"), 0u) << text;
 }
 
 TEST_F(LivenessTest, OfTwoRanks_nobodyKnowsWhichIsCutOff) {

@@ -223,7 +223,8 @@ TEST(Wire, HeartbeatFailureReportStop_roundTrip) {
   EXPECT_EQ(beat.progress, 12u);
   EXPECT_EQ(beat.activity, Activity::kAwaitingActivations);
   EXPECT_EQ(beat.loaded_permille, 750);
-  const Failure failure = decode_failure(encode(Failure{2, "no such file"}));
+  const Failure failure = decode_failure(encode(Failure{2, "no such file", true}));
+  EXPECT_TRUE(failure.ends_job);
   EXPECT_EQ(failure.code, 2);
   EXPECT_EQ(failure.text, "no such file");
   const Report report = decode_report(encode(

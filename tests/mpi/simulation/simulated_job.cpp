@@ -35,7 +35,7 @@ SimulatedJob::SimulatedJob(const JobShape& shape)
     rank.setup.host = "host" + std::to_string(r);
     rank.setup.open = [this, r] { return hello_of(r); };
     rank.setup.make_stage = factory(r);
-    rank.setup.launcher_gone = &rank.broken;
+    rank.setup.launcher_gone = &rank.launcher_gone;
     rank.setup.reaches_launcher = [] { return std::optional(true); };
   }
 }

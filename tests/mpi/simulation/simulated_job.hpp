@@ -55,8 +55,10 @@ class SimulatedJob {
   void continue_rank(int rank) { ranks_.at(static_cast<std::size_t>(rank)).stopped = false; }
   /// No rank acts for this time, as if the whole machine slept.
   void suspend(std::chrono::milliseconds time) { time_ns_ += std::chrono::nanoseconds(time).count(); }
-  /// From now on, the rank's launcher is gone: an error that it reports to the head.
-  void break_rank(int rank) { ranks_.at(static_cast<std::size_t>(rank)).broken = true; }
+  /// The rank gets a message that it cannot take, and tells the head that it has failed.
+  void break_rank(int rank) { ranks_.front().transport->send(rank, Tag::kStart, wire::encode(plan_)); }
+  /// From now on, the rank's launcher is gone.
+  void end_launcher(int rank) { ranks_.at(static_cast<std::size_t>(rank)).launcher_gone = true; }
 
   /// The text that a target alone generates after this prompt.
   std::vector<std::int32_t> text_after(std::vector<std::int32_t> prompt, std::int32_t tokens, const SamplingParams& sampling = {}) const;
@@ -77,7 +79,7 @@ class SimulatedJob {
     std::unique_ptr<Worker> worker;
     std::unique_ptr<Disconnect> parting;
     bool stopped = false;
-    std::atomic<bool> broken{false};
+    std::atomic<bool> launcher_gone{false};
   };
   void make_plan();
   void step(std::size_t rank);

@@ -1,6 +1,7 @@
 // Head, workers and engine together, in one thread: requests one after another, ranks that are lost, and the end.
 #include "tests/mpi/simulation/simulated_job.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -218,7 +219,7 @@ TEST_P(LostDrafter, Text_goesOnAndSoDoTheRequestsAfterIt) {
       EXPECT_EQ(told[1].tokens, job.text_after(second.prompt, 20));
       ASSERT_EQ(job.warnings.size(), 1u);
       EXPECT_EQ(job.warnings[0].find("the text goes on without the drafter on rank " + std::to_string(rank) + ":"), 0u) << job.warnings[0];
-      EXPECT_NE(job.warnings[0].find(fails ? "has died" : "has been silent"), std::string::npos) << job.warnings[0];
+      EXPECT_NE(job.warnings[0].find(fails ? "a second plan came" : "has been silent"), std::string::npos) << job.warnings[0];
       stop_and_part(job, false);
       EXPECT_EQ(job.head().take_reports()[static_cast<std::size_t>(job.drafter_rank(1))].role, "drafter");
     }
@@ -294,9 +295,24 @@ TEST(SimulatedJob, FaultOfAStage_isThrownByTheHead) {
     job.until([] { return false; });
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::kCluster);
-    EXPECT_EQ(std::string(e.what()).find("rank 2 (host2): the launcher's daemon"), 0u) << e.what();
+    EXPECT_EQ(std::string(e.what()).find("rank 2 (host2): a second plan came"), 0u) << e.what();
   }
   EXPECT_EQ(job.worker(2).state(), Worker::State::kFailed);
+}
+
+TEST(SimulatedJob, LauncherThatIsGone_endsTheJobWhateverTheRankDoes) {
+  for (const int rank : {1, 2, 3}) {  // a stage, the drafter, an idle rank
+    SimulatedJob job({.stages = 2, .drafters = {1}, .idle = 1, .strategy = Strategy::kPipeInfer});
+    job.start();
+    job.end_launcher(rank);
+    try {
+      job.until([&] { return !job.warnings.empty(); });
+      ADD_FAILURE() << "the job goes on without rank " << rank;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::kCluster);
+      EXPECT_EQ(e.what(), fmt::format("rank {0} (host{0}): the launcher's daemon on this machine has died, which ends the job", rank));
+    }
+  }
 }
 
 TEST(SimulatedJob, SilentHead_isFoundByTheStages) {
