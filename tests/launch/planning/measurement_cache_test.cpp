@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <limits>
@@ -183,6 +184,13 @@ TEST_F(MeasurementCacheTest, MalformedFile_isNoSpeed) {
     damage(text);
     EXPECT_TRUE(read_speeds(folder_, kKey, kNow).empty()) << text;
   }
+}
+
+TEST_F(MeasurementCacheTest, PipeInPlaceOfTheFile_isNotWaitedFor) {
+  std::filesystem::create_directories(folder_);
+  ASSERT_EQ(mkfifo((folder_ + "/" + kKey.file_name()).c_str(), 0600), 0);
+  keep_speeds(folder_, kKey, kOne);
+  EXPECT_TRUE(read_speeds(folder_, kKey, kNow).empty());
 }
 
 TEST_F(MeasurementCacheTest, FolderThatCannotBe_isNoFault) {
