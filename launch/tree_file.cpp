@@ -58,6 +58,8 @@ StaticTree read_tree(const std::string& file, int guesses) {
   const std::string text = read_text(file, {"--tree"});
   try {
     return parse(Json::parse(text), guesses);
+  } catch (const Json::parse_error&) {
+    throw ModelError(fmt::format("{} is not JSON; check --tree", file));
   } catch (const Json::exception&) {
     throw ModelError(
         fmt::format("{} is not a tree of guesses: it has no \"tree\", such as {{\"tree\": [[0], [0, 0], [1]]}}, and is not a file of "

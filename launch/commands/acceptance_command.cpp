@@ -30,22 +30,30 @@ std::vector<std::string> read_prompts(Job& job, const AcceptanceOptions& options
   return prompts;
 }
 
-/// Prompts that leave too few cells for text are shortened at the front.
+/// Prompts that leave too few cells for text are shortened at the front, with a warning.
 std::vector<Request> make_requests(Job& job, const AcceptanceOptions& options, const Tokenizer& tokenizer) {
   std::vector<Request> requests;
+  std::size_t shortened = 0;
   const auto most = static_cast<std::size_t>(std::max(1, job.context() - options.job.generate));
   for (const std::string& prompt : read_prompts(job, options)) {
     Request& request = requests.emplace_back();
     request.prompt = tokenizer.encode(prompt, true, true);
     if (request.prompt.empty()) throw ModelError(fmt::format("{} has an empty prompt; check -f", options.prompts_file));
-    if (request.prompt.size() > most)
+    if (request.prompt.size() > most) {
       request.prompt.erase(request.prompt.begin(), request.prompt.end() - static_cast<std::ptrdiff_t>(most));
+      ++shortened;
+    }
     request.sampling = options.sampling;
     request.generate = options.job.generate;
     for (TokenId id = 0; id < tokenizer.size(); ++id) {
       if (tokenizer.ends_generation(id)) request.ends.push_back(id);
     }
   }
+  if (shortened > 0)
+    warn(
+        fmt::format("{} of {} lost the beginning, because the context of {} tokens has room for {} besides the {} of -n; give a larger -c "
+                    "or a smaller -n",
+                    shortened, counted(requests.size(), "prompt"), job.context(), most, options.job.generate));
   return requests;
 }
 

@@ -30,7 +30,8 @@ namespace {
 bool is_special(const std::string& path) {
   std::error_code unseen;
   const auto status = std::filesystem::status(path, unseen);
-  return path.starts_with("/dev/") || (std::filesystem::exists(status) && std::filesystem::is_other(status));
+  const bool in_dev = path.starts_with("/dev/") && std::filesystem::is_directory(std::filesystem::path(path).parent_path(), unseen);
+  return in_dev || (std::filesystem::exists(status) && std::filesystem::is_other(status));
 }
 
 /// The file that a symbolic link points to, which need not exist: the link stays. Links in /dev are written to as they are.

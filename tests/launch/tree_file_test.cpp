@@ -44,5 +44,16 @@ TEST(TreeFile, WhatIsNoTree_isRefused) {
   EXPECT_THROW(read_tree("/nonexistent/tree.json", 3), ModelError) << "a file, as a model is: exit code 2";
 }
 
+TEST(TreeFile, FileThatIsNotJson_isCalledSo) {
+  const TemporaryFolder folder;
+  write_file(folder / "tree.json", R"({"tree": [[0],)");
+  try {
+    read_tree(folder / "tree.json", 3);
+    FAIL();
+  } catch (const ModelError& e) {
+    EXPECT_EQ(e.what(), folder / "tree.json" + " is not JSON; check --tree");
+  }
+}
+
 }  // namespace
 }  // namespace yamata::test

@@ -66,6 +66,18 @@ TEST(Acceptance, DraftOnARankOfItsOwn_hasTheSameRates) {
   EXPECT_EQ(rates(3), alone);
 }
 
+TEST(Acceptance, PromptThatDoesNotFit_losesItsBeginningWithAWarning) {
+  const TemporaryFolder folder;
+  write_file(folder / "prompts.jsonl", "{\"text\": \"A fox met a crow, who had a piece of cheese\"}\n{\"text\": \"A\"}\n");
+  const Outcome outcome =
+      run(yamata({"acceptance", "-m", kModel, "-md", kDraft, "-f", folder / "prompts.jsonl", "-n", "4", "-c", "8", "--ignore-eos"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("yamata: warning: 1 of 2 prompts lost the beginning, because the context of 8 tokens has room for 4 besides "
+                             "the 4 of -n; give a larger -c or a smaller -n\n"),
+            std::string::npos)
+      << outcome.err;
+}
+
 /// A terminal; what is written to it can be read here.
 class Terminal {
  public:

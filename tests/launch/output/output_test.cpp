@@ -153,6 +153,12 @@ TEST(CheckOutputs, EveryFileThatACommandReads_isKept) {
   expect_kept({"plan", "-m", kModel, "--hostfile", folder / "hosts.txt"}, {}, folder / "hosts.txt");
 }
 
+TEST_F(OutputTest, FileBelowADevice_isNoticedBeforeTheRun) {
+  const Outcome outcome = run(yamata(short_run({"--json", "/dev/null/run.json"})));
+  expect_faults(outcome, {"/dev/null/run.json: Not a directory"});
+  EXPECT_EQ(outcome.out, "") << "the run took place";
+}
+
 TEST_F(OutputTest, FileThatMayNotBeReplaced_isNoticedBeforeTheRun) {
   write_file(json_, "{\"older\": 1}");
   int tried = 0;
