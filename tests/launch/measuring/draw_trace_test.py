@@ -92,7 +92,8 @@ class DrawTrace(unittest.TestCase):
         older = self.out.read_bytes()
         limit = ['prlimit', f'--fsize={len(older) // 2}']
         done = subprocess.run([*limit, SCRIPT, self.trace, self.out], capture_output=True, text=True, check=False)
-        self.assertEqual((done.returncode, done.stderr), (1, f'draw-trace: {self.out} cannot be written (File too large); raise ulimit -f\n'))
+        self.assertEqual((done.returncode, done.stderr),
+                         (1, f'draw-trace: {self.out} cannot be written (File too large); raise ulimit -f\n'))
         self.assertEqual(self.out.read_bytes(), older)
         self.assertEqual({path.name for path in self.folder.iterdir()}, {'out.svg', 'trace.json'})
 

@@ -112,7 +112,8 @@ class Roofline(unittest.TestCase):
             older = out.read_bytes()
             done = subprocess.run(['prlimit', f'--fsize={len(older) // 2}', LAUNCH / 'plot-roofline', profile, '-o', out],
                                   capture_output=True, text=True, check=False)
-            self.assertEqual((done.returncode, done.stderr), (1, f'plot-roofline: {out} cannot be written (File too large); raise ulimit -f\n'))
+            self.assertEqual((done.returncode, done.stderr),
+                             (1, f'plot-roofline: {out} cannot be written (File too large); raise ulimit -f\n'))
             self.assertEqual(out.read_bytes(), older)
         self.assertEqual({path.name for path in self.folder.iterdir()}, {'p.json', 'r.png', 'r.svg', 'r.pdf'})
 
