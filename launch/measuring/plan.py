@@ -27,6 +27,7 @@ TOP_KEYS = {'yamata', 'models', 'clusters', 'strategies', 'programs', 'prompts',
 CLUSTER_KINDS = {'hostfile': {'hostfile', 'ranks', 'mpirun'}, 'hosts': {'hosts', 'cpu', 'rate', 'delay', 'emulate'},
                  'slurm': {'slurm', 'ranks', 'srun'}, 'ranks': {'ranks', 'mpirun'}}
 COMMAND = 'give one, such as "other -m {target} -f {prompt_file} -n {tokens}"'
+OWN_COLUMNS = {'run', 'error', 'same_text', 'wall_s', 'load_before', 'date', 'fingerprint', 'command'}  # of results.csv
 # With these flags, a different text is not an error.
 CHANGES_TEXT = {'--temp', '--top-k', '--top-p', '--min-p', '--repeat-penalty', '--repeat-last-n', '-s', '--seed', '--ignore-eos', '--pre',
                 '-c', '--ctx-size', '--cache-type', '--cache-type-k', '-ctk', '--cache-type-v', '-ctv', '-n', '--predict'}
@@ -209,6 +210,13 @@ def check_models(models):
             require_text(f'models.{name}: draft', draft, 'give the name of a file, or a list of them')
 
 
+def refuse_columns(program, figures, columns):
+    """Raises Problem if a figure has the name of another column of results.csv, which it would replace."""
+    for figure in figures:
+        if figure in columns or figure in OWN_COLUMNS:
+            raise Problem(f"programs.{program}: results.csv has another column '{figure}'; give the figure another name")
+
+
 def check_expressions(where, table):
     """Raises Problem for regular expressions of a program that cannot be used."""
     figures = table.get('figures', {})
@@ -317,6 +325,7 @@ class Plan:
                     columns = {'model': model, 'cluster': cluster[0], 'nodes': cluster[2], 'strategy': name,
                                'ablation_of': table.get('ablation_of', ''), 'prompt': prompt.name, 'kind': prompt.kind, 'tokens': tokens,
                                'temperature': temperature, 'seed': seed, **swept}
+                    refuse_columns(name, table.get('figures', {}), columns)
                     command = self.command(columns, cluster, prompt, name, table, swept, flags)
                     yield Run(columns, tuple(command), prompt, self.deadline_s, table.get('tokens_per_s'),
                               tuple(table.get('figures', {}).items()))

@@ -236,6 +236,7 @@ format = "<{}>"
                 ('programs.o.command', '{launch} ""', 'which names no program; '), ('programs.o.command', 3, 'programs.o: command is 3; '),
                 ('programs.o.command', 'o \0 5', f'programs.o.command {nul}'), ('flags', ['\0'], f'flags {nul}'),
                 ('sweep', {'-\0': 1}, f'a name in sweep {nul}'), ('programs.o.figures', 3, 'programs.o: figures is 3; give a table'),
+                ('programs.o.figures', {'nodes': '(5)'}, "programs.o: results.csv has another column 'nodes'; give the figure another"),
                 ('programs.o.tokens_per_s', 3, 'programs.o: 3 is not a regular expression; write it in quotes'),
                 ('yamata', 3, 'yamata is 3; give the name of the program'), ('yamata', '', "yamata is ''; give the name of the program"),
                 ('models.m.target', '', "models.m: target is ''; give the name of a file"),
