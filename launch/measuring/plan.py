@@ -15,8 +15,8 @@ from emulation import flags as emulated
 from . import prompts
 from .files import reading
 from .flags import Parser
-from .plan_values import (MAX_RUNS, MAX_SEED, MAX_TOKENS, as_list, flag_of, is_temperature, number, refuse_unknown, refuse_unprintable,
-                          require_text, table_of, values, whole_number, whole_numbers, words_of)
+from .plan_values import (MAX_RUNS, MAX_SEED, MAX_TOKENS, SWEPT, as_list, flag_of, is_temperature, number, refuse_given, refuse_unknown,
+                          refuse_unprintable, require_text, run_flags, table_of, values, whole_number, whole_numbers, words_of)
 from .problem import Problem
 from .summary import SETUP
 
@@ -117,7 +117,7 @@ def clusters_of(tables):
             if key in table:
                 whole_number(f'clusters.{name}: {key}', count)
             words = launching(kind, count, table, name)
-            flags = words_of(f'clusters.{name}.flags', table.get('flags', []))
+            flags = run_flags(f'clusters.{name}.flags', table.get('flags', []))
             yield f'{name}-{count}' if len(counts) > 1 else name, name, count, words, flags
 
 
@@ -157,6 +157,8 @@ def sweeps_of(table):
             raise Problem(f'sweep: {flag} has no values')
         if not flag.startswith('-'):
             raise Problem(f"sweep: '{flag}' is not a flag; write for example \"--draft\" = [1, 2, 4]")
+        if flag not in SWEPT:
+            refuse_given('sweep', flag)
         for value in as_list(values_of_flag):
             if not isinstance(value, (str, int, float)):
                 raise Problem(f'sweep: {flag} has the value {value!r}; give numbers, texts, true or false')
@@ -252,7 +254,7 @@ class Plan:
             raise Problem('there is nothing to run; write [strategies] or [programs.NAME]')
         self.toml = toml
         self.yamata = require_text('yamata', toml.get('yamata', 'build/yamata'), 'give the name of the program')
-        self.flags = words_of('flags', toml.get('flags', []))
+        self.flags = run_flags('flags', toml.get('flags', []))
         self.deadline_s = number(toml, 'deadline_s', 600, 0.01)
         self.tokens = whole_numbers(toml, 'tokens', 64, 1, MAX_TOKENS)
         self.temperatures = values(toml, 'temperature', 0, is_temperature, 'a number from 0 up')
@@ -290,7 +292,7 @@ class Plan:
         for name, table in tables.items():
             table = {'flags': table} if isinstance(table, list) else table
             refuse_unknown(f'strategies.{name}', table, {'flags', 'draft', 'sweep', 'clusters', 'ablation_of'})
-            flags = words_of(f'strategies.{name}.flags', table.get('flags', []))
+            flags = run_flags(f'strategies.{name}.flags', table.get('flags', []))
             flag_of(f'strategies.{name}', table, 'draft')
             self.check_clusters(f'strategies.{name}', table)
             yield name, table, self.sweeps if flag_of(f'strategies.{name}', table, 'sweep') else [{}], flags

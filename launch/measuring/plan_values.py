@@ -7,6 +7,11 @@ MAX_COUNT = 1_000_000  # of repeats and ranks
 MAX_RUNS = 100_000  # of which a list is made; a day or more
 MAX_TOKENS = 2**31 - 1  # what -n takes
 MAX_SEED = 2**64 - 1  # what -s takes
+# Flags that the runner gives to yamata run, and what to write instead.
+GIVEN = {'-m': 'write [models]', '--model': 'write [models]', '-p': 'write [prompts]', '--prompt': 'write [prompts]',
+         '-f': 'write [prompts]', '--file': 'write [prompts]', '-n': 'write tokens', '--predict': 'write tokens',
+         '--temp': 'write temperature', '-s': 'write seed', '--seed': 'write seed', '--json': 'the JSON of each run is in runs/'}
+SWEPT = {'--temp', '-s', '--seed'}  # may be swept all the same: the swept flag has its own column
 
 
 def as_list(value):
@@ -93,6 +98,20 @@ def require_text(where, value, remedy):
     if not isinstance(value, str) or not value.strip():
         raise Problem(f'{where} is {value!r}; {remedy}')
     return value
+
+
+def refuse_given(where, flag):
+    """Raises Problem for a flag that the runner gives itself: the results would name another value than the one that holds."""
+    if remedy := GIVEN.get(flag.split('=')[0]):
+        raise Problem(f'{where}: {flag} is given by launch/experiment itself; {remedy}')
+
+
+def run_flags(where, value):
+    """The words of flags of yamata run."""
+    words = words_of(where, value)
+    for word in words:
+        refuse_given(where, word)
+    return words
 
 
 def words_of(where, value):

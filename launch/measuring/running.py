@@ -86,7 +86,10 @@ def failure(code, err):
     """The error of a failed command, with the line that names its cause."""
     if code == 0:
         return ''
-    said = cause(err.read_text(errors='replace')) or 'no message'
+    said = cause(err.read_text(errors='replace'))
+    if not said:  # perhaps because the disk is full, which is then no fault of the run: Problem
+        said = 'no message'
+        write_whole(err, f'{said}\n'.encode())
     return (f'signal {-code}: ' if code < 0 else f'exit code {code}: ') + said[:300]
 
 

@@ -1,5 +1,6 @@
 """Tests launch/experiment with a small script in place of yamata."""
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -126,6 +127,17 @@ class FullDisk(Folder):
             self.refused(*words)
             for path in blocked:
                 path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
+
+    def test_message_of_a_run_that_failed(self):
+        toml = strategies('a') + '[programs.silent]\ncommand = "false"\ntokens_per_s = "(5)"\n'
+        self.assertEqual(self.run_to_end(toml), 3, self.said)
+        self.assertIn('exit code 1: no message', [row['error'] for row in self.rows()])
+        (self.path / 'out' / 'results.csv').unlink()
+        for path in (self.path / 'out' / 'runs').glob('*.err'):
+            pathlib.Path(f'{path}.yamata-part').symlink_to('/dev/full')
+        self.assertEqual(self.run_to_end(toml), 2, self.said)
+        self.assertIn('.err cannot be written (No space left on device); free some space', self.said)
+        self.assertFalse([row for row in self.rows() if row['error']], 'the run is made again')
 
     def test_standard_output(self):
         (self.path / 'e.toml').write_text(strategies('a'))

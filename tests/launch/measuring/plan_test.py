@@ -237,6 +237,9 @@ format = "<{}>"
                 ('programs.o.command', 'o \0 5', f'programs.o.command {nul}'), ('flags', ['\0'], f'flags {nul}'),
                 ('sweep', {'-\0': 1}, f'a name in sweep {nul}'), ('programs.o.figures', 3, 'programs.o: figures is 3; give a table'),
                 ('programs.o.figures', {'nodes': '(5)'}, "programs.o: results.csv has another column 'nodes'; give the figure another"),
+                ('flags', ['--temp=1'], 'flags: --temp=1 is given by launch/experiment itself; write temperature'),
+                ('strategies.b.flags', ['-m', 'x'], 'strategies.b.flags: -m is given by launch/experiment itself; write [models]'),
+                ('sweep', {'-n': [7, 9]}, 'sweep: -n is given by launch/experiment itself; write tokens'),
                 ('programs.o.tokens_per_s', 3, 'programs.o: 3 is not a regular expression; write it in quotes'),
                 ('yamata', 3, 'yamata is 3; give the name of the program'), ('yamata', '', "yamata is ''; give the name of the program"),
                 ('models.m.target', '', "models.m: target is ''; give the name of a file"),
@@ -272,7 +275,7 @@ format = "<{}>"
                                  ('seed', 2**64, 'seed is 18446744073709551616; give at most 18446744073709551615'),
                                  ('repeats', 999999, r'there are \d+ runs; give fewer values or repeats, for at most 100000'),
                                  ('temperature', list(range(100000)), r'there are \d+ runs; '),
-                                 ('sweep', {f'-{letter}': list(range(1000)) for letter in 'abcdefgh'},
+                                 ('sweep', {f'-{letter}': list(range(1000)) for letter in 'ABCDEFGH'},
                                   'sweep: there are 10{24} combinations; give at most 100000')):
             with self.subTest(key=key), self.assertRaisesRegex(Problem, said):
                 plan.Plan({**self.toml, key: value})
