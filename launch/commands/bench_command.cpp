@@ -10,9 +10,9 @@
 
 #include "launch/commands/bench_report.hpp"
 #include "launch/commands/bench_runner.hpp"
-#include "launch/job.hpp"
-#include "launch/output/report.hpp"
-#include "launch/output/standard_output.hpp"
+#include "launch/commands/commands.hpp"
+#include "launch/program/output/report.hpp"
+#include "launch/program/output/standard_output.hpp"
 #include "mpi/planning/layer_split.hpp"
 #include "node/error.hpp"
 #include "node/topology.hpp"

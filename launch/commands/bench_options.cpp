@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "launch/flag_groups.hpp"
-#include "launch/flag_values.hpp"
+#include "launch/program/options/flag_groups.hpp"
+#include "launch/program/options/flag_values.hpp"
 #include "node/error.hpp"
 
 namespace yamata {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/options.hpp"
+#include "launch/program/options/options.hpp"
 
 namespace yamata {
 

@@ -6,7 +6,7 @@
 namespace yamata {
 namespace {
 
-constexpr SequenceRange kText{0, 1};                             // everything in the cache
+constexpr SequenceRange kText{0, 1};  // everything in the cache
 // for tests of a width: a single run may be shorter than the jitter of timers
 constexpr auto kShortestSample = std::chrono::milliseconds(50);
 

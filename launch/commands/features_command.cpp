@@ -7,14 +7,14 @@
 #include <sstream>
 #include <utility>
 
-#include "launch/job.hpp"
-#include "launch/output/feature_files.hpp"
-#include "launch/output/output_file.hpp"
-#include "launch/output/progress_bar.hpp"
-#include "launch/output/standard_output.hpp"
-#include "launch/output/warnings.hpp"
-#include "launch/prompt_list.hpp"
-#include "launch/text_encoding.hpp"
+#include "launch/commands/commands.hpp"
+#include "launch/program/options/prompt_list.hpp"
+#include "launch/program/options/text_encoding.hpp"
+#include "launch/program/output/feature_files.hpp"
+#include "launch/program/output/output_file.hpp"
+#include "launch/program/output/progress_bar.hpp"
+#include "launch/program/output/standard_output.hpp"
+#include "launch/program/output/warnings.hpp"
 #include "mpi/engine/engine.hpp"
 #include "node/counted.hpp"
 #include "node/error.hpp"

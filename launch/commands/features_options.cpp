@@ -4,8 +4,8 @@
 #include <iterator>
 
 #include "launch/commands/idle_flags.hpp"
-#include "launch/flag_groups.hpp"
-#include "launch/flag_values.hpp"
+#include "launch/program/options/flag_groups.hpp"
+#include "launch/program/options/flag_values.hpp"
 #include "node/error.hpp"
 
 namespace yamata {

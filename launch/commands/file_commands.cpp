@@ -5,10 +5,10 @@
 #include <map>
 #include <utility>
 
-#include "launch/input/input_text.hpp"
-#include "launch/job.hpp"
-#include "launch/output/standard_output.hpp"
-#include "launch/text_encoding.hpp"
+#include "launch/commands/commands.hpp"
+#include "launch/program/input/input_text.hpp"
+#include "launch/program/options/text_encoding.hpp"
+#include "launch/program/output/standard_output.hpp"
 #include "mpi/decoding/speculation_options.hpp"
 #include "mpi/planning/layer_split.hpp"
 #include "mpi/planning/layout.hpp"

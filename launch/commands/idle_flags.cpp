@@ -8,8 +8,8 @@
 #include <set>
 
 #include "launch/commands/run_options.hpp"
-#include "launch/flag_groups.hpp"
-#include "launch/flag_values.hpp"
+#include "launch/program/options/flag_groups.hpp"
+#include "launch/program/options/flag_values.hpp"
 
 namespace yamata {
 namespace {

@@ -1,8 +1,8 @@
 #include "launch/commands/inspect_options.hpp"
 
-#include "launch/flag_groups.hpp"
-#include "launch/flag_values.hpp"
-#include "launch/unit_flags.hpp"
+#include "launch/program/options/flag_groups.hpp"
+#include "launch/program/options/flag_values.hpp"
+#include "launch/program/options/unit_flags.hpp"
 
 namespace yamata {
 

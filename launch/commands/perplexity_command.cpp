@@ -6,10 +6,10 @@
 #include <deque>
 #include <nlohmann/json.hpp>
 
-#include "launch/job.hpp"
-#include "launch/output/output_file.hpp"
-#include "launch/output/standard_output.hpp"
-#include "launch/text_encoding.hpp"
+#include "launch/commands/commands.hpp"
+#include "launch/program/options/text_encoding.hpp"
+#include "launch/program/output/output_file.hpp"
+#include "launch/program/output/standard_output.hpp"
 #include "node/counted.hpp"
 #include "node/error.hpp"
 #include "src/tokenizer/tokenizer.hpp"

@@ -1,7 +1,7 @@
 #include "launch/commands/perplexity_options.hpp"
 
-#include "launch/flag_groups.hpp"
-#include "launch/flag_values.hpp"
+#include "launch/program/options/flag_groups.hpp"
+#include "launch/program/options/flag_values.hpp"
 
 namespace yamata {
 

@@ -3,7 +3,7 @@
 #include <cxxopts.hpp>
 #include <string>
 
-#include "launch/options.hpp"
+#include "launch/program/options/options.hpp"
 
 namespace yamata {
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "launch/commands/idle_flags.hpp"
-#include "launch/flag_groups.hpp"
-#include "launch/flag_values.hpp"
+#include "launch/program/options/flag_groups.hpp"
+#include "launch/program/options/flag_values.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
@@ -55,8 +55,8 @@ cxxopts::Options plan_flags() {
   job("b,batch-size", "Prompt tokens per run", value_or<int>("64"), "N");
   job("n,predict", "Tokens to generate", value_or<int>("128"), "N");
   job("prompt-tokens", "Tokens of the prompt", value_or<int>("64"), "N");
-  job("acceptance", "Share of tokens that are the draft's first choice (default: from --from, or 0.65)",
-      cxxopts::value<Decimal<double>>(), "P");
+  job("acceptance", "Share of tokens that are the draft's first choice (default: from --from, or 0.65)", cxxopts::value<Decimal<double>>(),
+      "P");
   job("acceptance4", "Share of tokens among its first four (default: the first choice, plus 58 % of the rest)",
       cxxopts::value<Decimal<double>>(), "P");
   add_cache_types(flags, "Job", "TYPE");

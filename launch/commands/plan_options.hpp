@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/options.hpp"
+#include "launch/program/options/options.hpp"
 
 namespace yamata {
 
@@ -26,8 +26,8 @@ struct PlanOptions {
   double latency_ms = 0.1, bandwidth_mbit_s = 1000, wake_up_ms = 0.05;
   int rows = 10;  ///< of the table
   std::string json_file;
-  std::string program = "yamata";  ///< as the user called it
-  std::string job_flags;           ///< the given flags of the job that run has, too, each after a space
+  std::string program = "yamata";       ///< as the user called it
+  std::string job_flags;                ///< the given flags of the job that run has, too, each after a space
   std::vector<std::string> idle_flags;  ///< lines about flags without effect
 };
 

@@ -6,7 +6,7 @@
 #include <cctype>
 #include <string_view>
 
-#include "launch/output/report.hpp"
+#include "launch/program/output/report.hpp"
 
 namespace yamata {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "launch/commands/plan_options.hpp"
-#include "launch/planning/layout_planner.hpp"
+#include "launch/program/planning/layout_planner.hpp"
 
 namespace yamata {
 

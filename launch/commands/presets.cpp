@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "launch/flag_groups.hpp"
+#include "launch/program/options/flag_groups.hpp"
 #include "node/error.hpp"
 
 namespace yamata {

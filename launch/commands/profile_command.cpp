@@ -8,12 +8,12 @@
 #include <numeric>
 
 #include "launch/commands/bench_report.hpp"
+#include "launch/commands/commands.hpp"
 #include "launch/commands/profile_report.hpp"
 #include "launch/commands/unit_report.hpp"
-#include "launch/job.hpp"
-#include "launch/output/output_file.hpp"
-#include "launch/output/standard_output.hpp"
-#include "launch/planning/unit_profiler.hpp"
+#include "launch/program/output/output_file.hpp"
+#include "launch/program/output/standard_output.hpp"
+#include "launch/program/planning/unit_profiler.hpp"
 #include "node/cpu/cpu_unit.hpp"
 #include "node/cpu/probe/probe.hpp"
 #include "node/error.hpp"

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "launch/flag_groups.hpp"
-#include "launch/flag_values.hpp"
-#include "launch/unit_flags.hpp"
+#include "launch/program/options/flag_groups.hpp"
+#include "launch/program/options/flag_values.hpp"
+#include "launch/program/options/unit_flags.hpp"
 #include "node/error.hpp"
 
 namespace yamata {

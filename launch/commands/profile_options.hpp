@@ -3,7 +3,7 @@
 #include <cxxopts.hpp>
 #include <vector>
 
-#include "launch/options.hpp"
+#include "launch/program/options/options.hpp"
 
 namespace yamata {
 

@@ -4,10 +4,10 @@
 
 #include <chrono>
 
-#include "launch/job.hpp"
-#include "launch/output/output_file.hpp"
-#include "launch/output/progress_bar.hpp"
-#include "launch/output/standard_output.hpp"
+#include "launch/commands/commands.hpp"
+#include "launch/program/output/output_file.hpp"
+#include "launch/program/output/progress_bar.hpp"
+#include "launch/program/output/standard_output.hpp"
 #include "mpi/cluster/head.hpp"
 #include "node/lost_pages.hpp"
 #include "node/topology.hpp"

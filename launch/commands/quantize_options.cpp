@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "launch/flag_values.hpp"
+#include "launch/program/options/flag_values.hpp"
 #include "node/counted.hpp"
 #include "node/error.hpp"
 #include "node/read_number.hpp"

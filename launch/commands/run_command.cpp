@@ -5,14 +5,14 @@
 #include <functional>
 #include <utility>
 
-#include "launch/guessing.hpp"
-#include "launch/job.hpp"
-#include "launch/output/output_file.hpp"
-#include "launch/output/report.hpp"
-#include "launch/output/standard_output.hpp"
-#include "launch/output/suffix_file.hpp"
-#include "launch/output/warnings.hpp"
-#include "launch/text_encoding.hpp"
+#include "launch/commands/commands.hpp"
+#include "launch/program/job/guessing.hpp"
+#include "launch/program/options/text_encoding.hpp"
+#include "launch/program/output/output_file.hpp"
+#include "launch/program/output/report.hpp"
+#include "launch/program/output/standard_output.hpp"
+#include "launch/program/output/suffix_file.hpp"
+#include "launch/program/output/warnings.hpp"
 #include "mpi/engine/engine.hpp"
 #include "node/error.hpp"
 #include "node/mapped_file.hpp"

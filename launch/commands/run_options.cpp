@@ -4,8 +4,8 @@
 
 #include "launch/commands/idle_flags.hpp"
 #include "launch/commands/presets.hpp"
-#include "launch/flag_groups.hpp"
-#include "launch/flag_values.hpp"
+#include "launch/program/options/flag_groups.hpp"
+#include "launch/program/options/flag_values.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
@@ -16,8 +16,8 @@ void add_acceptance_rule(cxxopts::Options& flags) {
   add("acceptance", "lossless, or typical: also accept guesses that are merely probable enough, which changes the text; for --temp above 0",
       value_or<std::string>("lossless"), "RULE");
   add("typical-epsilon", "typical: a probability that is always enough", value_or<Decimal<float>>("0.09"), "P");
-  add("typical-delta", "typical: the share of e^-entropy that is enough if all tokens are improbable",
-      value_or<Decimal<float>>("0.3"), "P");
+  add("typical-delta", "typical: the share of e^-entropy that is enough if all tokens are improbable", value_or<Decimal<float>>("0.3"),
+      "P");
 }
 
 /// Nothing: lossless.

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/options.hpp"
+#include "launch/program/options/options.hpp"
 
 namespace yamata {
 

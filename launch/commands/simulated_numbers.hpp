@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "launch/commands/measured_run.hpp"
-#include "launch/planning/group_cost.hpp"
-#include "launch/planning/plan_file.hpp"
+#include "launch/program/planning/group_cost.hpp"
+#include "launch/program/planning/plan_file.hpp"
 
 namespace yamata {
 
@@ -18,7 +18,7 @@ struct SimulatedNumbers {
   std::optional<double> acceptance4;  ///< empty: the draft's next three guesses contain 58 % of the tokens that are not its first guess
   int layers = 32, drafters = 1, prompt = 64, generate = 128;
   std::vector<int> ranks{2, 4, 8};
-  bool draft_heads = false;                ///< the drafters are draft heads, if --from has them
+  bool draft_heads = false;  ///< the drafters are draft heads, if --from has them
   simulation::NetworkOptions network;
   simulation::RowWidths widths;
   double exchange_bytes = simulation::Scenario().exchange_bytes;

@@ -1,6 +1,6 @@
 #include "launch/commands/tokenize_options.hpp"
 
-#include "launch/flag_groups.hpp"
+#include "launch/program/options/flag_groups.hpp"
 
 namespace yamata {
 

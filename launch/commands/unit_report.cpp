@@ -6,7 +6,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "launch/planning/share_tuner.hpp"
+#include "launch/program/planning/share_tuner.hpp"
 
 namespace yamata {
 namespace {

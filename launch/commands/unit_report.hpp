@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "launch/planning/unit_profile.hpp"
-#include "launch/planning/units.hpp"
+#include "launch/program/planning/unit_profile.hpp"
+#include "launch/program/planning/units.hpp"
 
 namespace yamata {
 

@@ -8,8 +8,8 @@ import subprocess
 import sys
 import time
 
-from measuring.files import refuse_foreign
-from measuring.problem import Problem
+from common.files import refuse_foreign
+from common.problem import Problem
 
 PATIENCE = float(os.environ.get('YAMATA_PATIENCE', 1))  # factor for all time limits: programs built with sanitizers are slow
 

@@ -3,7 +3,7 @@ import argparse
 import math
 import re
 
-from measuring.flags import Parser
+from common.flags import Parser
 
 from . import hosts
 

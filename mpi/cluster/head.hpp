@@ -34,8 +34,8 @@ struct ClusterOptions {
   LayerFactory make_layer;
   std::function<void(double share)> on_loading;  ///< `share`: share of all weights that is loaded
   std::function<void(const std::string&)> on_warning;
-  bool needs_drafters = false;        ///< a lost drafter ends the job
-  ReachesLauncher reaches_launcher;   ///< tells whether this rank is cut off, if it hears no other
+  bool needs_drafters = false;       ///< a lost drafter ends the job
+  ReachesLauncher reaches_launcher;  ///< tells whether this rank is cut off, if it hears no other
   /// The job continues without this rank, which does not learn it from the head if it is cut off, or if this rank is.
   std::function<void(int rank)> on_left_out;
 };

@@ -98,9 +98,9 @@ class DraftLink final : public GuessSource {
   std::deque<std::uint64_t> unanswered_;  // epochs of unanswered commits
   std::uint64_t judged_epoch_ = 1;        // of the latest draft that was judged; not 0, since the one after the prompt comes too late
   Share acceptance_;
-  double open_ = 1;                  // as in GuessDemand, when it was asked
-  int own_ = 0;                      // tokens of this step that only it had guessed
-  std::size_t rows_ = 0;             // its guesses in the runs of this step, without those that other sources had, too
+  double open_ = 1;       // as in GuessDemand, when it was asked
+  int own_ = 0;           // tokens of this step that only it had guessed
+  std::size_t rows_ = 0;  // its guesses in the runs of this step, without those that other sources had, too
   double relative_cost_, evaluation_s_ = 0;
   DraftBalance balance_;
   bool catches_up_ = false;  // it was sent more than the last step's tokens

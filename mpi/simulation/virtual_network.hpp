@@ -86,7 +86,7 @@ class VirtualNetwork {
   std::vector<Message> under_way_;
   std::vector<std::size_t> free_places_;
   std::map<std::vector<int>, std::map<int, std::shared_ptr<ExchangePoint>>> exchanges_;  // by ranks and model
-  std::map<const ExchangePoint*, std::vector<VirtualUnit*>> groups_;                      // units that have reached their run
+  std::map<const ExchangePoint*, std::vector<VirtualUnit*>> groups_;                     // units that have reached their run
   Nanoseconds now_ = 0;
   std::uint64_t planned_ = 0;
 };
@@ -138,7 +138,7 @@ class VirtualUnit final : public TableUnit {
   const int rank_;
   const double slowness_;
   bool busy_ = false, left_ = false;  // left_: before the run's end
-  bool computes_ = false;  // false until all members of the group have come
+  bool computes_ = false;             // false until all members of the group have come
   const ExchangePoint* group_ = nullptr;
   Nanoseconds length_ = 0;  // of the run on this unit alone
   Nanoseconds began_ = 0, ends_ = 0, operation_ = 0, busy_before_ = 0;

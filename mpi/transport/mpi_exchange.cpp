@@ -13,7 +13,6 @@ namespace {
 using std::chrono::nanoseconds;
 using WallClock = std::chrono::steady_clock;
 
-
 // A wait begins with spinning for kSpin if the core is free: on a virtual machine even the shortest sleep takes some hundred microseconds.
 // If other threads need the core (then a share of the waits loses more than kTaken to them), or if most waits are long, the wait naps
 // instead. Every kLookAgain-th exchange spins nevertheless, to measure again.

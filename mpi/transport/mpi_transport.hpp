@@ -50,7 +50,7 @@ class MpiTransport final : public Transport {
   struct PendingSend {  // a list node: MPI reads the buffer where it is
     int to = 0;
     std::shared_ptr<const std::vector<std::byte>> message;  // of which this is a part, or all
-    std::chrono::steady_clock::time_point since;  // when it was sent, or when the previous send to that rank completed
+    std::chrono::steady_clock::time_point since;            // when it was sent, or when the previous send to that rank completed
     MPI_Request request = MPI_REQUEST_NULL;
   };
   void connect_all();
@@ -72,8 +72,8 @@ class MpiTransport final : public Transport {
   std::vector<bool> forgotten_;
   const Parts parts_;
   std::vector<std::vector<std::byte>> arriving_;  // per rank: the parts of its message that have arrived, but for the last
-  std::vector<char> took_;       // per rank: a send to it has just completed
-  std::vector<char> to_notify_;  // per rank: something was sent since the last rest
+  std::vector<char> took_;                        // per rank: a send to it has just completed
+  std::vector<char> to_notify_;                   // per rank: something was sent since the last rest
   std::deque<Message> to_self_;
   std::uint64_t bytes_sent_ = 0;
   std::unique_ptr<Doorbell> bell_;

@@ -38,7 +38,7 @@ struct ContextOptions {
 /// As a feature layer: the hidden states after the last layer and the output norm. Any other number n means the input of layer n.
 inline constexpr std::int32_t kOutputFeatures = std::numeric_limits<std::int32_t>::max();
 /// The feature layers that EAGLE-3 reads in a model of `layers` layers, ascending: 2, L/2, L-3; in a model of fewer than 7 the middle
-/// one and those beside it, as far as there are any. launch/training/target.py has the same rule.
+/// one and those beside it, as far as there are any. launch/python/training/target.py has the same rule.
 inline std::vector<std::int32_t> eagle3_layers(std::int64_t layers) {
   const auto l = static_cast<std::int32_t>(layers), middle = l / 2;
   std::vector<std::int32_t> read{std::min(2, middle - 1), middle, std::max(l - 3, middle + 1)};

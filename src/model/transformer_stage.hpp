@@ -63,8 +63,8 @@ class TransformerStage final : public StageModel {
   /// Layers computed by one unit, and the memory that it has for them.
   struct UnitLayers {
     ComputeUnit* unit;
-    LayerRange range;  // of the model's layers
-    bool packs;        // whether the weights are packed when they are loaded
+    LayerRange range;                                       // of the model's layers
+    bool packs;                                             // whether the weights are packed when they are loaded
     std::vector<std::span<const std::byte>> tensors{};      // that are read when the stage is loaded
     std::vector<std::span<const std::byte>> all_tensors{};  // of which runs may read parts, such as an expert's
     std::unique_ptr<Buffer> packed{};

@@ -8,8 +8,8 @@ namespace yamata::simulation {
 
 struct TextOptions {
   std::uint64_t seed = 0;
-  double top1 = 0.65;            ///< probability that the next token is the drafter's first choice
-  double top4 = 0.85;            ///< probability that it is among the drafter's first four
+  double top1 = 0.65;  ///< probability that the next token is the drafter's first choice
+  double top4 = 0.85;  ///< probability that it is among the drafter's first four
   /// 0: the draft probabilities are calibrated; else they are raised to the power of 1 + this; below 0: under-confident
   double over_confidence = 0;
   std::int32_t vocabulary = 64;  ///< smaller than a language's, for speed; the random text makes up for it

@@ -38,7 +38,7 @@ struct TableShape {
   std::int32_t window = 0, window_cells = 0;          ///< 0: none; else the contents of WindowCells are checked, too
   int operations = 1;                                 ///< per run
   std::int32_t member = 0, members = 1;               ///< of the ranks that share the stage
-  VirtualExchange* exchange = nullptr;                         ///< their exchange after every operation
+  VirtualExchange* exchange = nullptr;                ///< their exchange after every operation
   std::int64_t one_row_ns = 0;                        ///< time of a one-row run, on units with virtual time
   WidthCost width{};                                  ///< cost of additional rows
   std::int64_t exchange_ns = 0, exchange_row_ns = 0;  ///< time of a run's exchanges, and the additional time per row

@@ -53,14 +53,14 @@ class DraftBalance {
  private:
   /// Factors by which a step's weight falls with each later one: in this text, in all texts, for trials; and with each step without it.
   static constexpr double kForget = 0.98, kForgetUsual = 0.998, kForgetTrial = 0.95, kRest = 0.998;
-  static constexpr double kCredit = 2;  // tokens: a few consecutive rejections do not yet mean a bad draft
-  static constexpr double kFew = 20;    // steps for which the average of all texts counts
-  static constexpr double kPrior = 60;  // steps that kCredit counts for: one text alone says little about others
+  static constexpr double kCredit = 2;            // tokens: a few consecutive rejections do not yet mean a bad draft
+  static constexpr double kFew = 20;              // steps for which the average of all texts counts
+  static constexpr double kPrior = 60;            // steps that kCredit counts for: one text alone says little about others
   static constexpr double kMaxFromEarlier = 150;  // steps that earlier jobs count for
-  static constexpr double kTrial = 6;   // some five steps
-  DraftSums recent_, usual_;  // of this text, of all
-  double credit_ = kCredit;   // what it may lose in this text before it is left alone
-  double fresh_ = 0;          // time of recent steps, as for DraftSums
+  static constexpr double kTrial = 6;             // some five steps
+  DraftSums recent_, usual_;                      // of this text, of all
+  double credit_ = kCredit;                       // what it may lose in this text before it is left alone
+  double fresh_ = 0;                              // time of recent steps, as for DraftSums
 };
 
 /// Which of the drafts that take turns on one unit guesses next. Only one does, because most of their guesses are the same, but each

@@ -11,6 +11,7 @@
 #include "tests/families/greedy_text.hpp"
 #include "tests/families/tiny_model.hpp"
 #include "tests/finish.hpp"
+#include "tests/paths.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace yamata::families_test {
@@ -51,7 +52,7 @@ TEST_P(FamilyTest, GreedyText_isThatOfLlamaCpp) {
   TransformerStage stage(file.file, file.h, {0, file.h.layers}, {256, 1, CacheType::kF32}, unit_);
   const double tolerated = tolerance(file.h);
   const char* type = GetParam().type == TensorType::F16 ? "-f16" : "-f32";
-  const Text expected = read_text(YAMATA_SOURCE_DIR "/tests/families/expected/" + GetParam().variant + type + ".txt");
+  const Text expected = read_text(test::source_path("/tests/families/expected/") + GetParam().variant + type + ".txt");
   ASSERT_EQ(expected.size(), kSteps) << "tests/families/renew asks llama.cpp";
   std::vector<std::int32_t> tokens = tiny_prompt();
   std::int32_t position = 0;

@@ -7,6 +7,7 @@
 #include "node/error.hpp"
 #include "node/lost_pages.hpp"
 #include "tests/gguf/support.hpp"
+#include "tests/paths.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace yamata::gguf {
@@ -175,7 +176,7 @@ TEST(Gguf, fingerprintOfAFileThatIsTruncated_isNone) {
   survive_lost_pages();
   const test::TemporaryFolder folder;
   const std::string path = folder / "model.gguf";
-  std::filesystem::copy_file(YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", path);
+  std::filesystem::copy_file(test::source_path("/models/tales-draft-q8_0.gguf"), path);
   const File file = File::open(path);
   std::filesystem::resize_file(path, 0);
   EXPECT_THROW(file.fingerprint(), LostPages);
@@ -211,7 +212,7 @@ TEST_F(GgufFolder, what_is_no_file_is_named) {
 
 TEST(Gguf, models_of_the_repository_are_read) {
   for (const char* name : {"tales-draft-q8_0.gguf", "tales-target-q8_0.gguf"}) {
-    const auto path = std::filesystem::path(YAMATA_SOURCE_DIR) / "models" / name;
+    const auto path = std::filesystem::path(test::source_path()) / "models" / name;
     const File file = File::open(path);
     EXPECT_EQ(file.string("general.architecture"), "llama");
     const auto blocks = file.integer("llama.block_count");

@@ -10,6 +10,7 @@
 #include "src/model/hyperparameters.hpp"
 #include "src/tokenizer/tokenizer.hpp"
 #include "tests/gguf/support.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata::gguf {
 namespace {
@@ -118,7 +119,7 @@ TEST(GgufMutation, every_byte_of_a_small_file_set_to_extremes) {
 }
 
 TEST(GgufMutation, header_of_a_real_model) {
-  const auto path = std::filesystem::path(YAMATA_SOURCE_DIR) / "models" / "tales-draft-q8_0.gguf";
+  const auto path = std::filesystem::path(test::source_path()) / "models" / "tales-draft-q8_0.gguf";
   std::ifstream in(path, std::ios::binary);
   const std::string model{std::istreambuf_iterator<char>(in), {}};
   const File file = File::parse(as_span(model), "model");

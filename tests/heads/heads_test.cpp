@@ -13,12 +13,13 @@
 #include "src/safetensors/writer.hpp"
 #include "tests/heads/changed_heads.hpp"
 #include "tests/heads/text_run.hpp"
+#include "tests/paths.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace yamata::heads {
 namespace {
 
-const std::string kModels = YAMATA_SOURCE_DIR "/models/";
+const std::string kModels = test::source_path("/models/");
 const std::vector<std::int32_t> kTokens{403, 17, 2500, 90, 1111, 7, 802, 33, 5};
 
 class HeadsTest : public ::testing::Test, protected TextRun {

@@ -18,7 +18,7 @@ except ImportError:
     print("skipped: numpy is missing")
     sys.exit(77)
 
-from tensor_files import Gguf, read_safetensors, write_gguf  # noqa: E402
+from tensor_files import Gguf, read_safetensors, write_gguf
 
 VARIANTS = ["glm4moe-nextn", "glm4moe-nextn-own", "deepseek2-nextn", "deepseek2merged-nextn"]
 STEPS = 3

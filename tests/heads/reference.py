@@ -18,7 +18,7 @@ except ImportError:
     print("skipped: numpy is missing")
     sys.exit(77)
 
-from tensor_files import Gguf, read_safetensors, write_gguf, write_safetensors  # noqa: E402
+from tensor_files import Gguf, read_safetensors, write_gguf, write_safetensors
 
 EPSILON = 1e-5
 

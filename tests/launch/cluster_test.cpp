@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "tests/launch/process.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata::test {
 namespace {
@@ -101,7 +102,7 @@ nlohmann::json guessed_result(int ranks, Arguments flags) {
 
 TEST(Cluster, WhateverGuesses_theTextIsTheSame) {
   std::map<std::size_t, nlohmann::json> alone;  // by the number of tokens
-  const std::string draft = YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf";
+  const std::string draft = test::source_path("/models/tales-draft-q8_0.gguf");
   const std::vector<std::pair<int, Arguments>> jobs{{2, {"--strategy", "speculative", "--layer-split", "0.5,0.5"}},
                                                     {3, {"--strategy", "speculative"}},
                                                     {4, {}},
@@ -154,7 +155,7 @@ long cpu_ticks(pid_t process) {
 }
 
 TEST(Cluster, LostDrafter_isMissedInOneLineAndTheTextGoesOn) {
-  Process process(yamata({"run", "-m", kModel, "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "-p", kPrompt, "-n", "2000", "-c",
+  Process process(yamata({"run", "-m", kModel, "-md", test::source_path("/models/tales-draft-q8_0.gguf"), "-p", kPrompt, "-n", "2000", "-c",
                           "3000", "--ignore-eos", "--timeout", "2"},
                          3));
   ASSERT_TRUE(process.wait_for_output(200)) << process.err();
@@ -184,8 +185,8 @@ TEST(Cluster, LostStage_isNoInterrupt) {
 }
 
 Arguments long_acceptance() {
-  return yamata({"acceptance", "-m", kModel, "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "-f",
-                 YAMATA_SOURCE_DIR "/launch/experiments/tales.jsonl", "-n", "400", "--timeout", std::to_string(10 * patience())},
+  return yamata({"acceptance", "-m", kModel, "-md", test::source_path("/models/tales-draft-q8_0.gguf"), "-f",
+                 test::source_path("/launch/experiments/tales.jsonl"), "-n", "400", "--timeout", std::to_string(10 * patience())},
                 3);
 }
 
@@ -227,7 +228,7 @@ TEST(Cluster, AcceptanceThatLosesItsDrafter_failsInsteadOfMeasuringLess) {
 }
 
 TEST(Cluster, DrafterThatWasGivenUp_doesNotEndTheJobWhenItGoesOn) {
-  Process process(yamata({"run", "-m", kModel, "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "-p", kPrompt, "-n", "1000000",
+  Process process(yamata({"run", "-m", kModel, "-md", test::source_path("/models/tales-draft-q8_0.gguf"), "-p", kPrompt, "-n", "1000000",
                           "-c", "500000", "--ignore-eos", "--timeout", "2"},
                          2));
   ASSERT_TRUE(process.wait_for_output(20)) << process.err();
@@ -263,7 +264,7 @@ TEST(Cluster, RankWithoutTheDraft_isAStageAndAnotherDrafts) {
     return Arguments{"run", "-m",    target, "-md", draft,          "--strategy", "speculative", "--policy", "dynamic-tree",
                      "-p",  kPrompt, "-n",   "16",  "--ignore-eos", "-t",         "1",           "--json",   folder / "r.json"};
   };
-  const std::string draft = YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf";
+  const std::string draft = test::source_path("/models/tales-draft-q8_0.gguf");
   const Outcome outcome = run_with_last(flags(kModel, draft), flags(kModel, folder / "absent.gguf"));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const auto result = nlohmann::json::parse(read_file(folder / "r.json"));

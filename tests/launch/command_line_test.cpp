@@ -10,6 +10,7 @@
 
 #include "node/topology.hpp"
 #include "tests/launch/process.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata::test {
 namespace {
@@ -94,9 +95,9 @@ TEST(CommandLine, FullStandardOutput_isAFault) {
 
 TEST(CommandLine, DraftOnTheOnlyRank_guesses) {
   const TemporaryFolder folder;
-  const Outcome outcome = run(yamata({"run", "-m", kModel, "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "--strategy",
-                                      "pipeinfer", "--policy", "dynamic-tree", "-p", kPrompt, "-n", "40", "--ignore-eos", "--json",
-                                      folder / "r.json"}));
+  const Outcome outcome =
+      run(yamata({"run", "-m", kModel, "-md", test::source_path("/models/tales-draft-q8_0.gguf"), "--strategy", "pipeinfer", "--policy",
+                  "dynamic-tree", "-p", kPrompt, "-n", "40", "--ignore-eos", "--json", folder / "r.json"}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const auto json = nlohmann::json::parse(read_file(folder / "r.json"));
   EXPECT_GT(json["accepted"].get<int>(), 0);
@@ -108,7 +109,7 @@ TEST(CommandLine, DraftOnTheOnlyRank_isUsedWithoutBeingAskedFor) {
   const Arguments job{"run", "-m", kModel, "-p", kPrompt, "-n", "40", "--ignore-eos", "--json", folder / "r.json"};
   const Outcome alone = run(yamata(job));
   Arguments guessed = job;
-  for (const char* word : {"-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "--no-lookup"}) guessed.push_back(word);
+  for (const char* word : {"-md", test::source_path("/models/tales-draft-q8_0.gguf"), "--no-lookup"}) guessed.push_back(word);
   Arguments fresh{"env", "XDG_CACHE_HOME=" + (folder / "cache")};  // without savings of earlier jobs, which may be losses
   for (const std::string& word : yamata(guessed)) fresh.push_back(word);
   const Outcome outcome = run(fresh);
@@ -122,7 +123,7 @@ TEST(CommandLine, DraftOnTheOnlyRank_isUsedWithoutBeingAskedFor) {
 }
 
 TEST(CommandLine, PipeInferOnTheOnlyRank_isWarnedOf) {
-  const Arguments job{"run", "--preset", "pipeinfer", "-m", kModel, "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf",
+  const Arguments job{"run", "--preset", "pipeinfer", "-m", kModel, "-md", test::source_path("/models/tales-draft-q8_0.gguf"),
                       "-p",  kPrompt,    "-n",        "4"};
   const auto warnings = run(yamata(job)).warnings();
   ASSERT_EQ(warnings.size(), 1u);
@@ -132,7 +133,7 @@ TEST(CommandLine, PipeInferOnTheOnlyRank_isWarnedOf) {
 
 TEST(CommandLine, DraftOfAnotherVocabulary_isRefusedWithTheTokenNamed) {
   const TemporaryFolder folder;
-  std::string draft = read_file(YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf");
+  std::string draft = read_file(test::source_path("/models/tales-draft-q8_0.gguf"));
   const auto at = draft.find("<0x41>");
   ASSERT_NE(at, std::string::npos);
   draft.replace(at, 6, "<0x4z>");
@@ -141,7 +142,7 @@ TEST(CommandLine, DraftOfAnotherVocabulary_isRefusedWithTheTokenNamed) {
 }
 
 TEST(CommandLine, BadModel_isExitCode2) {
-  const Arguments drafts_without_ranks{"-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "-md", "/nonexistent/d.gguf"};
+  const Arguments drafts_without_ranks{"-md", test::source_path("/models/tales-draft-q8_0.gguf"), "-md", "/nonexistent/d.gguf"};
   Arguments command{"run", "-m", kModel, "-p", "x", "-n", "2"};
   command.insert(command.end(), drafts_without_ranks.begin(), drafts_without_ranks.end());
   expect_fault(command, 2, {"/nonexistent/d.gguf"});
@@ -154,7 +155,7 @@ TEST(CommandLine, BadModel_isExitCode2) {
   expect_fault({"run", "-m", folder / "foreign.gguf", "-p", "x"}, 2, {"foreign.gguf", "GGUF"});
   expect_fault({"run", "-m", folder / "cut.gguf", "-p", "x"}, 2, {"cut.gguf"});
   expect_fault({"run", "-m", folder / "", "-p", "x"}, 2, {"not a file"});
-  const std::string heads = YAMATA_SOURCE_DIR "/models/tales-medusa.safetensors";
+  const std::string heads = test::source_path("/models/tales-medusa.safetensors");
   expect_fault({"run", "-m", kModel, "-md", heads, "-p", "x"}, 2, {heads, "--heads"});
 }
 
@@ -208,7 +209,7 @@ TEST(CommandLine, FlagsForGuessingWithoutADraft_areWarnedOf) {
   EXPECT_NE(with({"-pa", "0.3"}).find("-pa does nothing without a draft model"), std::string::npos);
   EXPECT_NE(with({"--policy", "best-first", "--no-lookup"}).find("leave --no-lookup out"), std::string::npos);
   EXPECT_NE(with({"--policy", "chain"}).find("as this policy does not guess from the text"), std::string::npos);
-  const std::vector<std::string> idle_draft{"--strategy", "iterative", "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf"};
+  const std::vector<std::string> idle_draft{"--strategy", "iterative", "-md", test::source_path("/models/tales-draft-q8_0.gguf")};
   EXPECT_NE(with(idle_draft).find("-md does nothing with --strategy iterative"), std::string::npos);
   EXPECT_EQ(with({"--strategy", "pipeinfer", "--draft", "3"}).find("warning"), std::string::npos);
   EXPECT_NE(with({"--strategy", "pipeinfer", "--drafters", "3"}).find("--drafters does nothing without a draft model"), std::string::npos);

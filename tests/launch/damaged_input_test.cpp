@@ -4,12 +4,13 @@
 #include <unistd.h>
 
 #include "tests/launch/process.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata::test {
 namespace {
 
 constexpr const char* kPrompt = "Once upon a time there was";
-const std::string kDraft = YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf";
+const std::string kDraft = test::source_path("/models/tales-draft-q8_0.gguf");
 
 class TruncatedModel : public testing::Test {
  protected:

@@ -6,15 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "launch/command_line.hpp"
+#include "launch/program/command_line.hpp"
 #include "node/error.hpp"
 #include "tests/launch/process.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata::test {
 namespace {
 
-const std::string kDraft = YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf";
-const std::string kHeads = YAMATA_SOURCE_DIR "/models/tales-dgf.safetensors";
+const std::string kDraft = test::source_path("/models/tales-draft-q8_0.gguf");
+const std::string kHeads = test::source_path("/models/tales-dgf.safetensors");
 
 CommandLine parse(const Arguments& arguments) {
   std::vector<const char*> argv{"yamata"};

@@ -9,13 +9,14 @@
 
 #include "tests/heads/changed_heads.hpp"
 #include "tests/launch/process.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata::test {
 namespace {
 
-const std::string kMedusa = YAMATA_SOURCE_DIR "/models/tales-medusa.safetensors";
-const std::string kDgf = YAMATA_SOURCE_DIR "/models/tales-dgf.safetensors";
-const std::string kDraft = YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf";
+const std::string kMedusa = test::source_path("/models/tales-medusa.safetensors");
+const std::string kDgf = test::source_path("/models/tales-dgf.safetensors");
+const std::string kDraft = test::source_path("/models/tales-draft-q8_0.gguf");
 
 nlohmann::json result_of(int ranks, Arguments extra) {
   const TemporaryFolder folder;

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "tests/launch/process.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata::test {
 namespace {
@@ -39,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, ClusterLoss, testing::Values(0, 1, 2));
 TEST(Cluster, StoppedHeadOfADrafter_isNamed_andWritesNoResults) {
   const TemporaryFolder folder;
   for (const bool guard : {false, true}) {
-    Process process(yamata({"run", "-m", kModel, "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "-p", kPrompt, "-n", "1000000",
+    Process process(yamata({"run", "-m", kModel, "-md", test::source_path("/models/tales-draft-q8_0.gguf"), "-p", kPrompt, "-n", "1000000",
                             "-c", "500000", "--ignore-eos", "--timeout", "2", "--layer-split", "1/1", "--json", folder / "x.json"},
                            2));
     ASSERT_TRUE(process.wait_for_output(20)) << process.err();

@@ -1,5 +1,5 @@
 // The strategy of a job without --strategy.
-#include "launch/options.hpp"
+#include "launch/program/options/options.hpp"
 
 #include <gtest/gtest.h>
 

@@ -15,9 +15,11 @@
 #include <string_view>
 #include <thread>
 
+#include "tests/paths.hpp"
+
 namespace yamata::test {
 
-const std::string kModel = YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf";
+const std::string kModel = test::source_path("/models/tales-target-q8_0.gguf");
 
 std::string read_file(const std::string& path) {
   std::ostringstream text;

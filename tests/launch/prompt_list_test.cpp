@@ -1,4 +1,4 @@
-#include "launch/prompt_list.hpp"
+#include "launch/program/options/prompt_list.hpp"
 
 #include <gtest/gtest.h>
 

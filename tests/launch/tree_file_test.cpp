@@ -1,9 +1,9 @@
 // --tree: valid and invalid trees of guesses.
-#include "launch/tree_file.hpp"
+#include "launch/program/options/tree_file.hpp"
 
 #include <gtest/gtest.h>
 
-#include "launch/output/output_file.hpp"
+#include "launch/program/output/output_file.hpp"
 #include "node/error.hpp"
 #include "tests/temporary_folder.hpp"
 

@@ -1,5 +1,5 @@
 // --units: valid values, errors for invalid ones, and runs on units.
-#include "launch/unit_flags.hpp"
+#include "launch/program/options/unit_flags.hpp"
 
 #include <gtest/gtest.h>
 #include <sched.h>

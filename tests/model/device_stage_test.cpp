@@ -12,11 +12,12 @@
 #include "node/layered_unit.hpp"
 #include "src/model/transformer_stage.hpp"
 #include "tests/finish.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata {
 namespace {
 
-const std::string kModel = YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf";
+const std::string kModel = test::source_path("/models/tales-target-q8_0.gguf");
 const std::vector<std::int32_t> kTokens{1, 403, 17, 2500, 90, 1111, 7, 802, 33, 5, 9, 64, 3000, 71, 8, 650, 404, 12, 13, 14};
 
 std::unique_ptr<ComputeUnit> device_unit(cuda::EmulatedDeviceOptions options = {}) {

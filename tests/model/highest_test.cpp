@@ -18,11 +18,12 @@
 #include "src/model/transformer_stage.hpp"
 #include "src/sampling/best_logits.hpp"
 #include "tests/finish.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata {
 namespace {
 
-const std::string kModel = YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf";
+const std::string kModel = test::source_path("/models/tales-target-q8_0.gguf");
 constexpr int kTokens = 7;
 constexpr std::size_t kRows = 5;
 

@@ -6,12 +6,13 @@
 #include <array>
 
 #include "node/cpu/cpu_unit.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata {
 namespace {
 
 TEST(LayerProbe, everyLayer_isComputedAndLeavesNoPagesOfItsFile) {
-  const ModelFile model = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf");
+  const ModelFile model = ModelFile::open(test::source_path("/models/tales-target-q8_0.gguf"));
   CpuUnit unit({-1, -1}, cpu::choose_isa());
   for (const std::int64_t layer : {std::int64_t{0}, std::int64_t{3}, model.h.layers - 1}) {
     LayerProbe probe(model, {layer, layer + 1}, unit);
@@ -24,7 +25,7 @@ TEST(LayerProbe, everyLayer_isComputedAndLeavesNoPagesOfItsFile) {
 }
 
 TEST(LayerProbe, Layers_areAsManyAsHaveSoManyBytes) {
-  const ModelFile model = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf");
+  const ModelFile model = ModelFile::open(test::source_path("/models/tales-target-q8_0.gguf"));
   const std::size_t one = layer_bytes(model.file, model.h, 0);
   const auto range = [&](std::int64_t middle, std::size_t bytes) {
     const LayerRange layers = layers_of_bytes(model, middle, bytes);
@@ -39,7 +40,7 @@ TEST(LayerProbe, Layers_areAsManyAsHaveSoManyBytes) {
 }
 
 TEST(LayerProbe, MeasurementThatIsStopped_endsSoon) {
-  const ModelFile model = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf");
+  const ModelFile model = ModelFile::open(test::source_path("/models/tales-target-q8_0.gguf"));
   CpuUnit unit({-1}, cpu::choose_isa());
   LayerProbe probe(model, {0, 1}, unit);
   ASSERT_TRUE(probe.warm_up(std::chrono::minutes(1)));
@@ -56,7 +57,7 @@ TEST(LayerProbe, MeasurementThatIsStopped_endsSoon) {
 }
 
 TEST(LayerProbe, WiderRun_takesLongerThanOneTokenAndLessThanEachAlone) {
-  const ModelFile model = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf");
+  const ModelFile model = ModelFile::open(test::source_path("/models/tales-target-q8_0.gguf"));
   CpuUnit unit({-1}, cpu::choose_isa());
   LayerProbe probe(model, {0, 2}, unit, 64);
   ASSERT_TRUE(probe.warm_up(std::chrono::minutes(1)));
@@ -66,7 +67,7 @@ TEST(LayerProbe, WiderRun_takesLongerThanOneTokenAndLessThanEachAlone) {
 }
 
 TEST(LayerProbe, StoppedWhileItReads_measuresNothing) {
-  const ModelFile model = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf");
+  const ModelFile model = ModelFile::open(test::source_path("/models/tales-target-q8_0.gguf"));
   CpuUnit unit({-1}, cpu::choose_isa());
   LayerProbe probe(model, {0, 2}, unit);
   const std::atomic<bool> stop{true};

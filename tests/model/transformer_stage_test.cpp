@@ -8,11 +8,12 @@
 
 #include "node/cpu/cpu_unit.hpp"
 #include "tests/finish.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata {
 namespace {
 
-const std::string kModel = YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf";
+const std::string kModel = test::source_path("/models/tales-target-q8_0.gguf");
 const std::vector<std::int32_t> kTokens{1, 403, 17, 2500, 90, 1111, 7, 802, 33, 5};
 
 class TransformerStageTest : public ::testing::Test {

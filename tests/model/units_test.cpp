@@ -19,11 +19,12 @@
 #include "node/split_unit.hpp"
 #include "src/model/transformer_stage.hpp"
 #include "tests/finish.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata {
 namespace {
 
-const std::string kModel = YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf";
+const std::string kModel = test::source_path("/models/tales-target-q8_0.gguf");
 
 #ifdef YAMATA_EMULATED_DEVICE
 constexpr int kMinThreads = 0;

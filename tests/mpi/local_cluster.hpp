@@ -14,11 +14,12 @@
 #include "node/cpu/cpu_unit.hpp"
 #include "src/model/model_file.hpp"
 #include "src/model/transformer_stage.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata::test {
 
-inline const std::array<std::string, 2> kModels{YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf",
-                                                YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf"};
+inline const std::array<std::string, 2> kModels{test::source_path("/models/tales-target-q8_0.gguf"),
+                                                test::source_path("/models/tales-draft-q8_0.gguf")};
 
 /// The hello of a rank that reads the first `models` of these models.
 inline wire::Hello hello_of(int rank, std::size_t models = 1) {

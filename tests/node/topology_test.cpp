@@ -18,6 +18,7 @@
 
 #include "node/error.hpp"
 #include "node/memory.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata {
 namespace {
@@ -62,7 +63,7 @@ class Machines : public testing::TestWithParam<Machine> {
     topology.this_machine = true;
     return topology;
   }
-  const Topology topology_ = read_machine(std::string(YAMATA_SOURCE_DIR "/tests/node/topologies/") + GetParam().file);
+  const Topology topology_ = read_machine(test::source_path("/tests/node/topologies/") + GetParam().file);
 };
 
 TEST_P(Machines, Detect_givesOneCpuPerCore) {
@@ -129,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(Files, Machines,
 
 /// A machine's file as if this process ran there.
 Topology as_here(const char* file) {
-  Topology topology = read_machine(std::string(YAMATA_SOURCE_DIR "/tests/node/topologies/") + file);
+  Topology topology = read_machine(test::source_path("/tests/node/topologies/") + file);
   topology.this_machine = true;
   return topology;
 }
@@ -170,7 +171,7 @@ TEST(Numa, ThreadCounts_areAllTheFastCoresAndHalves) {
 
 /// A copy of a machine's file with a text replaced everywhere.
 std::string changed_copy(const char* file, const std::string& from, const std::string& to) {
-  std::ifstream in(std::string(YAMATA_SOURCE_DIR "/tests/node/topologies/") + file);
+  std::ifstream in(test::source_path("/tests/node/topologies/") + file);
   std::string text{std::istreambuf_iterator<char>(in), {}};
   for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) text.replace(at, from.size(), to);
   const std::string path = testing::TempDir() + "yamata_topology_" + std::to_string(getpid()) + ".xml";

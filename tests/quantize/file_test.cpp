@@ -9,11 +9,12 @@
 #include "node/error.hpp"
 #include "src/quantize/quantize.hpp"
 #include "tests/gguf/support.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata::quantize {
 namespace {
 
-const std::string kModel = (std::filesystem::path(YAMATA_SOURCE_DIR) / "models" / "tales-target-q8_0.gguf").string();
+const std::string kModel = (std::filesystem::path(test::source_path()) / "models" / "tales-target-q8_0.gguf").string();
 
 std::string written(const gguf::File& file, const Request& request, int threads = 2) {
   ThreadPool pool(std::vector<int>(static_cast<std::size_t>(threads), -1));

@@ -9,6 +9,7 @@
 
 #include "node/error.hpp"
 #include "src/safetensors/writer.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata::safetensors {
 namespace {
@@ -71,7 +72,7 @@ TEST(Safetensors, TextsOfMetadataThatAreNotUtf8_areWrittenWithReplacements) {
 }
 
 TEST(Safetensors, HeadsOfTheDemonstrationModel_areRead) {
-  const File medusa = File::open(YAMATA_SOURCE_DIR "/models/tales-medusa.safetensors");
+  const File medusa = File::open(test::source_path("/models/tales-medusa.safetensors"));
   EXPECT_EQ(medusa.tensors().size(), 12u);
   EXPECT_EQ(medusa.find("3.1.weight")->shape, (std::vector<std::int64_t>{4096, 256}));
   EXPECT_EQ(medusa.metadata().at("medusa_num_heads"), "4");

@@ -100,8 +100,7 @@ TEST(DraftBalance, TokensThatOthersGuessed_areNotItsOwn) {
 
 /// Of `steps` steps, every other one has a guess that is right; the draft takes `cost` tokens' time in each.
 void run(DraftBalance& balance, int steps, double cost) {
-  for (int i = 0; i < steps; ++i)
-    balance.step({.tokens = 1 + i % 2, .own = i % 2, .seconds = 1 + cost, .cost_s = cost, .token_s = 1});
+  for (int i = 0; i < steps; ++i) balance.step({.tokens = 1 + i % 2, .own = i % 2, .seconds = 1 + cost, .cost_s = cost, .token_s = 1});
 }
 
 TEST(DraftBalance, DraftThatLosesLittle_isNoticedInALongText_andLeftAloneFromTheBeginningOfTheNext) {

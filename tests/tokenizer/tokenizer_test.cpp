@@ -10,13 +10,14 @@
 #include <sstream>
 
 #include "node/error.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata {
 namespace {
 
 std::filesystem::path shared() {
   const char* folder = std::getenv("YAMATA_SHARED");
-  return folder != nullptr ? std::filesystem::path(folder) : std::filesystem::path(YAMATA_SOURCE_DIR "/../shared");
+  return folder != nullptr ? std::filesystem::path(folder) : std::filesystem::path(test::source_path("/../shared"));
 }
 
 std::string read(const std::filesystem::path& path) {
@@ -92,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(Shared, Vocabulary, testing::Values("llama-spm", "llama
 
 class Tales : public testing::Test {
  protected:
-  gguf::File file_ = gguf::File::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf");
+  gguf::File file_ = gguf::File::open(test::source_path("/models/tales-target-q8_0.gguf"));
   std::unique_ptr<Tokenizer> tokenizer_ = Tokenizer::load(file_);
 };
 

@@ -85,7 +85,7 @@ class ManyBlock {
 
   /// The integer sums. All are below 2^24, so floats hold them.
   YAMATA_DEVICE void multiply(unsigned rows, const std::uint32_t (&x)[2], float (&whole)[4]) const {
-    const std::uint32_t (&w)[4] = weights_[rows];
+    const std::uint32_t(&w)[4] = weights_[rows];
     if constexpr (Stages::kSub) {
       int halves[2][4];
       for (unsigned i = 0; i < 2; ++i) simt::mma_k16(halves[i], w[2 * i], w[2 * i + 1], x[i], kRoundBits);

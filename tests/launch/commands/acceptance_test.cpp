@@ -8,12 +8,13 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/launch/process.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata::test {
 namespace {
 
-const std::string kDraft = YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf";
-const std::string kPrompts = YAMATA_SOURCE_DIR "/launch/experiments/tales.jsonl";
+const std::string kDraft = test::source_path("/models/tales-draft-q8_0.gguf");
+const std::string kPrompts = test::source_path("/launch/experiments/tales.jsonl");
 
 nlohmann::json source(const nlohmann::json& json, const std::string& name) {
   for (const auto& source : json["sources"]) {
@@ -137,8 +138,8 @@ TEST(Acceptance, Nonsense_isNamedWithItsRemedy) {
       {{"-f", folder / "missing.jsonl"}, "missing.jsonl"},
       {{"-f", folder / "none.jsonl"}, "no prompts"},
       {{"-f", folder / "bad.jsonl"}, "line 2"},
-      {{"-f", YAMATA_SOURCE_DIR "/README.md"}, "README.md"},
-      {{"-f", kPrompts, "--policy", "static-tree", "--tree", YAMATA_SOURCE_DIR "/README.md"}, "README.md"},
+      {{"-f", test::source_path("/README.md")}, "README.md"},
+      {{"-f", kPrompts, "--policy", "static-tree", "--tree", test::source_path("/README.md")}, "README.md"},
       {{"-f", kPrompts, "--no-lookup"}, "-md"},
       {{"-f", kPrompts, "--strategy", "pipeinfer"}, "--strategy"},
       {{"-f", kPrompts, "--prompt-format", "x"}, "--prompt-format"},

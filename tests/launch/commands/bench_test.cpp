@@ -7,9 +7,10 @@
 #include <sstream>
 
 #include "launch/commands/bench_report.hpp"
-#include "launch/flag_values.hpp"
+#include "launch/program/options/flag_values.hpp"
 #include "node/error.hpp"
 #include "tests/launch/process.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata::test {
 namespace {
@@ -214,7 +215,7 @@ TEST(Bench, SeveralJobs_runUnderOneMpirun) {
 
 TEST(Bench, SeveralModels_areOpenedByEveryRankInTurn) {
   const Outcome outcome =
-      bench({"-m", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "-p", "8", "-n", "2", "-r", "1", "-o", "json"}, 2);
+      bench({"-m", test::source_path("/models/tales-draft-q8_0.gguf"), "-p", "8", "-n", "2", "-r", "1", "-o", "json"}, 2);
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const Json rows = Json::parse(outcome.out);
   ASSERT_EQ(rows.size(), 4u);
@@ -233,7 +234,7 @@ TEST(Bench, JobThatFailsAfterAnother_endsEveryRankWithOneLine) {
 }
 
 TEST(Bench, ModelWithTooFewLayers_isNamedBeforeTheFirstMeasurement) {
-  const Outcome outcome = bench({"-m", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "-p", "8", "-n", "0", "-r", "1", "-t", "1"}, 3);
+  const Outcome outcome = bench({"-m", test::source_path("/models/tales-draft-q8_0.gguf"), "-p", "8", "-n", "0", "-r", "1", "-t", "1"}, 3);
   EXPECT_EQ(outcome.code, 1) << outcome.err;
   EXPECT_EQ(outcome.out, "");
   ASSERT_EQ(outcome.complaints().size(), 1u) << outcome.err;

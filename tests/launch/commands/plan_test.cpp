@@ -6,6 +6,7 @@
 
 #include "launch/commands/model_timer.hpp"
 #include "tests/launch/process.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata::test {
 namespace {
@@ -20,7 +21,7 @@ Outcome plan(Arguments arguments, int ranks = 0) {
 TEST(Plan, Table_hasTheBestFirstAndTheCommandThatStartsIt) {
   const TemporaryFolder folder;
   const std::string json = folder / "plan.json";
-  const Outcome outcome = plan({"--ranks", "3", "-md", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "--rows", "4", "--json", json});
+  const Outcome outcome = plan({"--ranks", "3", "-md", test::source_path("/models/tales-draft-q8_0.gguf"), "--rows", "4", "--json", json});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const Json j = Json::parse(read_file(json));
   ASSERT_EQ(j["hosts"].size(), 3u);
@@ -238,11 +239,11 @@ TEST(Plan, WhatMakesNoSense_isRefused) {
   refused({"-c", "1000000000"}, "fits");
   refused({"--from", folder / "absent"}, " No such file");
   refused({"--from", folder / "bad.json"}, " has no plan");
-  refused({"--from", YAMATA_SOURCE_DIR "/README.md"}, " is not JSON");
+  refused({"--from", test::source_path("/README.md")}, " is not JSON");
   refused({"--from", folder / "bad.json", "--latency", "1"}, "--latency");
   refused({"--from", folder / "bad.json", "--ranks", "2"}, "--ranks");
   const std::string other = folder / "other.json";
-  ASSERT_EQ(plan({"-m", YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", "--ranks", "1", "--json", other}).code, 0);
+  ASSERT_EQ(plan({"-m", test::source_path("/models/tales-draft-q8_0.gguf"), "--ranks", "1", "--json", other}).code, 0);
   refused({"--from", other}, " another model");
 }
 

@@ -7,6 +7,7 @@
 #include "launch/commands/profile_report.hpp"
 #include "node/cpu/cpu_unit.hpp"
 #include "tests/launch/process.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata::test {
 namespace {
@@ -89,7 +90,7 @@ TEST(Profile, OneRound_hasNoMedian) {
 }
 
 TEST(Profile, Demand_isOfTheCellsInWindows) {
-  ModelFile model = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf");
+  ModelFile model = ModelFile::open(test::source_path("/models/tales-target-q8_0.gguf"));
   CpuUnit unit({-1}, cpu::choose_isa());
   const auto demand = [&](std::int64_t window, std::int64_t pattern, int width, int context) {
     model.h.layer.window = window, model.h.window_pattern = pattern;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/launch/process.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata::test {
 namespace {
@@ -276,7 +277,7 @@ TEST_F(SimulateFrom, DamagedFile_isNamedInOneLine) {
 }
 
 TEST(Simulate, ExampleOfItsPage_isWhatItPrints) {
-  const std::string page = read_file(YAMATA_SOURCE_DIR "/docs/simulate.md"), start = "```\n$ build/yamata simulate ";
+  const std::string page = read_file(test::source_path("/docs/simulate.md")), start = "```\n$ build/yamata simulate ";
   const auto begin = page.find(start), line_end = page.find('\n', begin + start.size()), end = page.find("\n```", line_end);
   ASSERT_NE(begin, std::string::npos);
   ASSERT_NE(end, std::string::npos);

@@ -7,13 +7,14 @@ import sys
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
-sys.path.insert(0, str(ROOT / 'launch'))
+sys.path.insert(0, str(ROOT / 'launch/python'))
+import start  # noqa: F401
 sys.dont_write_bytecode = True
 
 PROGRAM = pathlib.Path(sys.argv.pop(1))
 os.environ['YAMATA_BUILD'] = str(PROGRAM.parent)
 from emulation import hosts as emulation  # noqa: E402, F401  it looks for the build as it is imported
-from emulation.campaign import PATIENCE  # noqa: E402, F401
+from emulation.campaign import PATIENCE  # noqa: F401
 
 TARGET, DRAFT = (ROOT / 'models' / f'tales-{name}-q8_0.gguf' for name in ('target', 'draft'))
 

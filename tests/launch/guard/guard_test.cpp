@@ -1,5 +1,5 @@
 // The guard of a rank that ends, in front of a launcher that is this test.
-#include "launch/guard/guard.hpp"
+#include "launch/program/guard/guard.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>

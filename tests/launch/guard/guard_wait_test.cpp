@@ -1,5 +1,5 @@
 // How long a rank that ends waits for its guard, in virtual time.
-#include "launch/guard/guard_wait.hpp"
+#include "launch/program/guard/guard_wait.hpp"
 
 #include <gtest/gtest.h>
 

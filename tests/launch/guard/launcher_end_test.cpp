@@ -1,5 +1,5 @@
 // The process that a rank leaves behind, in front of an mpirun that is this test's child.
-#include "launch/guard/launcher_end.hpp"
+#include "launch/program/guard/launcher_end.hpp"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>

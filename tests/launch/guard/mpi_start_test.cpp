@@ -1,5 +1,5 @@
 // Ranks for which MPI cannot start: one line says why.
-#include "launch/guard/mpi_start.hpp"
+#include "launch/program/guard/mpi_start.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "launch/guard/guard.hpp"
+#include "launch/program/guard/guard.hpp"
 #include "tests/launch/process.hpp"
 #include "tests/node/little_memory.hpp"
 

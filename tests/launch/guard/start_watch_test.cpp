@@ -1,5 +1,5 @@
 // Which guard reports a start that does not end, and when, in virtual time.
-#include "launch/guard/start_watch.hpp"
+#include "launch/program/guard/start_watch.hpp"
 
 #include <gtest/gtest.h>
 

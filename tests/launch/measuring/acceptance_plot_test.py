@@ -10,7 +10,7 @@ import unittest
 import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-import interrupted_import  # noqa: E402
+import interrupted_import
 
 PLOT = pathlib.Path(__file__).resolve().parents[3] / 'launch' / 'plot'
 

@@ -29,14 +29,14 @@ class CheckHouse(unittest.TestCase):
     def test_tree_that_keeps_the_rules_is_left_alone(self):
         self.assertEqual(self.complaints({
             'mpi/decoding/a.cpp': '#include "mpi/pipeline/b.hpp"\n#include "node/c.hpp"\nvoid f() {\n  g();\n}\n',
-            'launch/commands/run.cpp': '#include "launch/job.hpp"\n', 'mpi/transport/m.cpp': 'void f() { MPI_Send(1); }\n',
+            'launch/commands/run.cpp': '#include "launch/program/job/job.hpp"\n', 'mpi/transport/m.cpp': 'void f() { MPI_Send(1); }\n',
             'docs/results/old.md': 'a drafter, its pace and its seat\n'}), [])
 
     def test_dependencies_between_folders_and_subfolders_point_one_way(self):
         self.assert_one({'node/a.cpp': '#include "src/b.hpp"\n'}, 'node/a.cpp:1: node includes src')
         self.assert_one({'mpi/pipeline/a.cpp': '\n#include "mpi/decoding/b.hpp"\n'},
                         'mpi/pipeline/a.cpp:2: mpi/pipeline includes mpi/decoding')
-        self.assert_one({'launch/output/a.cpp': '#include "launch/job.hpp"\n'}, 'stands above it')
+        self.assert_one({'launch/program/output/a.cpp': '#include "launch/program/job/job.hpp"\n'}, 'stands above it')
 
     def test_mpi_and_cuda_stay_where_they_belong(self):
         self.assert_one({'mpi/cluster/a.cpp': 'int x = MPI_Send(1);\n'}, 'MPI is called outside mpi/transport')

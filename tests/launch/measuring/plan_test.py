@@ -8,7 +8,7 @@ import unittest
 
 from scene import ROOT, strategies
 from measuring import plan
-from measuring.problem import Problem
+from common.problem import Problem
 
 
 class Plan(unittest.TestCase):

@@ -9,8 +9,9 @@ import unittest
 
 LAUNCH = pathlib.Path(__file__).resolve().parents[3] / 'launch'
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(LAUNCH))
-from measuring import roofline  # noqa: E402
+sys.path.insert(0, str(LAUNCH / 'python'))
+import start  # noqa: F401
+from measuring import roofline
 
 PROFILE = {'machine': {'cpu': 'a processor', 'isa': 'avx2'},
            'model': {'type': 'llama 8M Q8_0', 'threads': 2},

@@ -9,7 +9,8 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(ROOT / 'launch'))
+sys.path.insert(0, str(ROOT / 'launch/python'))
+import start  # noqa: F401
 
 # Writes the JSON of a run. Strategies: hang never ends, has a child and ignores requests to end; fail crashes; others write different
 # texts.

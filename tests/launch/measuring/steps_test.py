@@ -11,10 +11,11 @@ import unittest
 from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
-sys.path.insert(0, str(ROOT / 'launch'))
-from measuring import cuda  # noqa: E402
-from measuring.problem import Problem  # noqa: E402
-from measuring.steps import Steps, check_reports  # noqa: E402
+sys.path.insert(0, str(ROOT / 'launch/python'))
+import start  # noqa: F401
+from measuring import cuda
+from common.problem import Problem
+from measuring.steps import Steps, check_reports
 
 
 def steps(folder, minutes=5):

@@ -1,20 +1,21 @@
 // Outputs replace older files of their own kind, and no others.
-#include "launch/output/output_kind.hpp"
+#include "launch/program/output/output_kind.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "launch/commands/simulate_report.hpp"
-#include "launch/output/report.hpp"
+#include "launch/program/output/report.hpp"
 #include "node/error.hpp"
 #include "tests/launch/process.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata::test {
 namespace {
 
-const std::string kNotes = "my notes\n", kDraft = YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf";
-const std::string kHeads = YAMATA_SOURCE_DIR "/models/tales-medusa.safetensors";
+const std::string kNotes = "my notes\n", kDraft = test::source_path("/models/tales-draft-q8_0.gguf");
+const std::string kHeads = test::source_path("/models/tales-medusa.safetensors");
 
 /// A safetensors file of empty tensors with these names.
 std::string safetensors_of(const std::vector<std::string>& names) {

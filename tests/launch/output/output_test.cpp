@@ -13,10 +13,11 @@
 
 #include <algorithm>
 
-#include "launch/output/launcher_output.hpp"
-#include "launch/output/output_file.hpp"
+#include "launch/program/output/launcher_output.hpp"
+#include "launch/program/output/output_file.hpp"
 #include "node/lost_pages.hpp"
 #include "tests/launch/process.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata::test {
 namespace {
@@ -133,10 +134,10 @@ TEST(CheckOutputs, EveryFileThatACommandReads_isKept) {
   const TemporaryFolder folder;
   const std::string tree = folder / "tree.json", draft = folder / "draft.gguf", heads = folder / "heads.safetensors";
   write_file(tree, "{\"tree\": [[0]]}");
-  std::filesystem::copy_file(YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf", draft);
-  std::filesystem::copy_file(YAMATA_SOURCE_DIR "/models/tales-medusa.safetensors", heads);
+  std::filesystem::copy_file(test::source_path("/models/tales-draft-q8_0.gguf"), draft);
+  std::filesystem::copy_file(test::source_path("/models/tales-medusa.safetensors"), heads);
   write_file(folder / "hosts.txt", "a\n");
-  const std::string prompts = YAMATA_SOURCE_DIR "/launch/experiments/tales.jsonl";
+  const std::string prompts = test::source_path("/launch/experiments/tales.jsonl");
   const Arguments shaped{"--policy", "static-tree", "--tree", tree};
   const auto expect_kept = [&](Arguments command, const Arguments& more, const std::string& file) {
     command.insert(command.end(), more.begin(), more.end());

@@ -1,5 +1,5 @@
 // The final line of a run.
-#include "launch/output/report.hpp"
+#include "launch/program/output/report.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tests/launch/process.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata {
 namespace {
@@ -66,7 +67,7 @@ TEST(Report, EveryKeyOfTheJson_isInTheTableOfTheManual) {
   r.with_checksum = true;
   r.per_rank[0].draft_run_s = {0.1};
   std::string rows;  // of the keys, without the text about them
-  const std::string manual = test::read_file(YAMATA_SOURCE_DIR "/docs/usage.md");
+  const std::string manual = test::read_file(test::source_path("/docs/usage.md"));
   for (std::size_t at = manual.find("| key of the JSON"); manual[at] == '|'; at = manual.find('\n', at) + 1)
     rows += manual.substr(at, manual.find(" | ", at) - at);
   const auto json = nlohmann::json::parse(to_json(r));

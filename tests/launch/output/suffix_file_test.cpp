@@ -1,13 +1,13 @@
 // --suffix-store: texts that are kept between runs, also if the file is damaged.
-#include "launch/input/input_text.hpp"
-#include "launch/output/suffix_file.hpp"
+#include "launch/program/output/suffix_file.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launch/output/output_file.hpp"
-#include "launch/output/warnings.hpp"
+#include "launch/program/input/input_text.hpp"
+#include "launch/program/output/output_file.hpp"
+#include "launch/program/output/warnings.hpp"
 #include "node/error.hpp"
 #include "tests/launch/process.hpp"
 #include "tests/temporary_folder.hpp"

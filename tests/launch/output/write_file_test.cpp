@@ -9,8 +9,8 @@
 #include <cstring>
 #include <filesystem>
 
-#include "launch/input/interrupts.hpp"
-#include "launch/output/output_file.hpp"
+#include "launch/program/input/interrupts.hpp"
+#include "launch/program/output/output_file.hpp"
 #include "mpi/cluster/head.hpp"
 #include "node/error.hpp"
 #include "tests/launch/process.hpp"

@@ -1,5 +1,5 @@
 // The acceptance of a draft that is learnt from a text.
-#include "launch/planning/first_choices.hpp"
+#include "launch/program/planning/first_choices.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,10 @@
 // The groups that are benchmarked, and the results that are kept.
-#include "launch/planning/group_benchmarks.hpp"
+#include "launch/program/planning/group_benchmarks.hpp"
 
 #include <gtest/gtest.h>
 
 #include "src/model/weights.hpp"
+#include "tests/paths.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace yamata {
@@ -34,7 +35,7 @@ class GroupBenchmarksTest : public testing::Test {
     return times;
   }
 
-  const ModelFile target_ = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf");
+  const ModelFile target_ = ModelFile::open(test::source_path("/models/tales-target-q8_0.gguf"));
   test::TemporaryFolder parent_;
   GroupRecord record_{parent_ / "kept", 1'800'000'000};
 };

@@ -1,5 +1,5 @@
 // What measured speeds teach about forecasts: for which layouts, how much, and for how long.
-#include "launch/planning/kept_forecasts.hpp"
+#include "launch/program/planning/kept_forecasts.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Links that are kept from one job to the next.
-#include "launch/planning/kept_links.hpp"
+#include "launch/program/planning/kept_links.hpp"
 
 #include <gtest/gtest.h>
 

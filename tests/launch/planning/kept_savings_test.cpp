@@ -1,5 +1,5 @@
 // A draft's savings, from job to job: when they expire, and for which jobs they count.
-#include "launch/planning/kept_savings.hpp"
+#include "launch/program/planning/kept_savings.hpp"
 
 #include <gtest/gtest.h>
 
@@ -76,8 +76,14 @@ TEST(SavingsConditionsTest, SavingsCountOnlyForJobsInWhichADraftSavesAsMuch) {
       {"strategy", [](Conditions& c) { c.decode.strategy = Strategy::kPipeInfer; }},
       {"--policy", [](Conditions& c) { c.decode.policy.name = "chain"; }},
       {"--draft", [](Conditions& c) { c.decode.policy.draft = 4; }},
-      {"--tree", [](Conditions& c) { c.decode.policy.tree = StaticTree{{{}, {0, 0, 0}}}; }},
-      {"another tree", [](Conditions& c) { c.decode.policy.tree = StaticTree{{{}, {0, 0, 0}, {0, 0, 1}}}; }},
+      {"--tree",
+       [](Conditions& c) {
+         c.decode.policy.tree = StaticTree{{{}, {0, 0, 0}}};
+       }},
+      {"another tree",
+       [](Conditions& c) {
+         c.decode.policy.tree = StaticTree{{{}, {0, 0, 0}, {0, 0, 1}}};
+       }},
       {"suffixes", [](Conditions& c) { c.decode.lookup = true; }},
       {"--acceptance typical", [](Conditions& c) { c.decode.typical = TypicalAcceptance{}; }},
       {"temperature", [](Conditions& c) { c.sampling.temperature = 0.8f; }},

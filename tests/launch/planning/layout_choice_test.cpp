@@ -1,18 +1,20 @@
 // The choice among simulated layouts: the fastest, unless a simpler one is as good.
-#include "launch/planning/layout_choice.hpp"
+#include "launch/program/planning/layout_choice.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "tests/paths.hpp"
+
 namespace yamata {
 namespace {
 
 class LayoutChoiceTest : public testing::Test {
  protected:
-  const ModelFile target_ = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf");
-  const ModelFile draft_ = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf");
+  const ModelFile target_ = ModelFile::open(test::source_path("/models/tales-target-q8_0.gguf"));
+  const ModelFile draft_ = ModelFile::open(test::source_path("/models/tales-draft-q8_0.gguf"));
 
   /// 100 ns per byte: for such a small model, the time that a slow machine needs for a large one.
   static std::vector<wire::Hello> hellos(const std::vector<double>& ns_per_byte) {

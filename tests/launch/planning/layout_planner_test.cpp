@@ -1,15 +1,16 @@
 // Layouts of simulated machines.
-#include "launch/planning/layout_planner.hpp"
+#include "launch/program/planning/layout_planner.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 
-#include "launch/planning/group_benchmarks.hpp"
+#include "launch/program/planning/group_benchmarks.hpp"
 #include "mpi/cluster/head.hpp"
 #include "mpi/planning/layer_split.hpp"
 #include "src/model/shard.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata {
 namespace {
@@ -18,8 +19,8 @@ constexpr std::uint64_t kMib = 1 << 20;
 
 class Planner : public testing::Test {
  protected:
-  const ModelFile target_ = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf");
-  const ModelFile draft_ = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf");
+  const ModelFile target_ = ModelFile::open(test::source_path("/models/tales-target-q8_0.gguf"));
+  const ModelFile draft_ = ModelFile::open(test::source_path("/models/tales-draft-q8_0.gguf"));
 
   /// Machines with these speeds: for such a small model, the time that a slow machine needs for a large one.
   static std::vector<PlannedHost> hosts(const std::vector<double>& ns_per_byte, std::uint64_t free_bytes = 100 * kMib) {

@@ -1,5 +1,5 @@
 // A measured speed, kept for a day.
-#include "launch/planning/measurement_cache.hpp"
+#include "launch/program/planning/measurement_cache.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -177,10 +177,10 @@ TEST_F(MeasurementCacheTest, MalformedFile_isNoSpeed) {
   keep_speeds(folder_, kKey, kOne);
   damage("yamata-speed-2 0.5 1800000000 0.25 1799999999\n");
   EXPECT_EQ(read_speeds(folder_, kKey, kNow).size(), 2u);
-  for (const char* text : {"", "yamata-speed-2", "yamata-speed-2 0.5", "yamata-speed-2 nan 1800000000", "yamata-speed-2 -1 1800000000",
-                           "yamata-speed-2 0 1800000000", "yamata-speed-1 0.5 1800000000", "yamata-speed-2 x 1800000000",
-                           "yamata-speed-2 0.5 1800000000 more", "yamata-speed-2 0.5 1800000000 0.5",
-                           "yamata-speed-2 0.5 99999999999999999999"}) {
+  for (const char* text :
+       {"", "yamata-speed-2", "yamata-speed-2 0.5", "yamata-speed-2 nan 1800000000", "yamata-speed-2 -1 1800000000",
+        "yamata-speed-2 0 1800000000", "yamata-speed-1 0.5 1800000000", "yamata-speed-2 x 1800000000", "yamata-speed-2 0.5 1800000000 more",
+        "yamata-speed-2 0.5 1800000000 0.5", "yamata-speed-2 0.5 99999999999999999999"}) {
     damage(text);
     EXPECT_TRUE(read_speeds(folder_, kKey, kNow).empty()) << text;
   }

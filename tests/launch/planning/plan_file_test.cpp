@@ -1,5 +1,5 @@
 // Plans that are written and read again.
-#include "launch/planning/plan_file.hpp"
+#include "launch/program/planning/plan_file.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,6 +8,7 @@
 #include "node/error.hpp"
 #include "src/model/shard.hpp"
 #include "tests/launch/process.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata {
 namespace {
@@ -31,8 +32,8 @@ class PlanFileTest : public testing::Test {
     return read_plan_file(folder_ / "plan.json");
   }
 
-  const ModelFile target_ = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf");
-  const ModelFile draft_ = ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-draft-q8_0.gguf");
+  const ModelFile target_ = ModelFile::open(test::source_path("/models/tales-target-q8_0.gguf"));
+  const ModelFile draft_ = ModelFile::open(test::source_path("/models/tales-draft-q8_0.gguf"));
   std::vector<PlannedHost> hosts_{2};
   PlannedJob job_{.target = target_};
   std::string text_;

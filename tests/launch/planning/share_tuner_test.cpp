@@ -1,5 +1,5 @@
 // The search for shares under contention, with units whose times can be computed.
-#include "launch/planning/share_tuner.hpp"
+#include "launch/program/planning/share_tuner.hpp"
 
 #include <gtest/gtest.h>
 

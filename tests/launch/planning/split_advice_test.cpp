@@ -1,18 +1,19 @@
 // The final line about a split that slows the job down.
-#include "launch/planning/split_advice.hpp"
+#include "launch/program/planning/split_advice.hpp"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "launch/output/report.hpp"
+#include "launch/program/output/report.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata {
 namespace {
 
 class SplitAdviceTest : public testing::Test {
  protected:
-  SplitAdviceTest() : model_(ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf")) {}  // 8 layers
+  SplitAdviceTest() : model_(ModelFile::open(test::source_path("/models/tales-target-q8_0.gguf"))) {}  // 8 layers
 
   /// Reports of stages with these layers, which took `slowness` times the time that their bytes predict.
   std::vector<wire::Report> reports(const std::vector<LayerRange>& split, const std::vector<double>& slowness) {

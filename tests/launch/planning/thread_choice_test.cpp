@@ -1,12 +1,12 @@
 // The choice of the number of threads, and warnings if a host has more threads than CPUs.
-#include "launch/planning/thread_choice.hpp"
+#include "launch/program/planning/thread_choice.hpp"
 
 #include <gtest/gtest.h>
 
 #include <ctime>
 #include <map>
 
-#include "launch/output/report.hpp"
+#include "launch/program/output/report.hpp"
 #include "node/topology.hpp"
 #include "tests/launch/process.hpp"
 

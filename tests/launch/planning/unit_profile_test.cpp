@@ -1,5 +1,5 @@
 // Measured shares: kept for a day, and only used for what they were measured for.
-#include "launch/planning/unit_profile.hpp"
+#include "launch/program/planning/unit_profile.hpp"
 
 #include <gtest/gtest.h>
 

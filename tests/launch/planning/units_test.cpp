@@ -1,5 +1,5 @@
 // The units that can compute a model.
-#include "launch/planning/units.hpp"
+#include "launch/program/planning/units.hpp"
 
 #include <gtest/gtest.h>
 

@@ -8,15 +8,16 @@ import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
-sys.path[:0] = [str(HERE.parents[2] / 'launch'), str(HERE)]
-from training import python_here  # noqa: E402
+sys.path[:0] = [str(HERE.parents[2] / 'launch/python'), str(HERE)]
+import start  # noqa: F401
+from training import python_here
 
 python_here.go_on_or_skip(__file__, ('torch', 'gguf', 'numpy'))
-import numpy  # noqa: E402
-import torch  # noqa: E402
+import numpy
+import torch
 
-from scene import KINDS, Scene, quiet  # noqa: E402
-from training import command, safetensors_file  # noqa: E402
+from scene import KINDS, Scene, quiet
+from training import command, safetensors_file
 
 
 class Continuing(Scene):

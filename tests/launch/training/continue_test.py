@@ -7,15 +7,16 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
-sys.path[:0] = [str(HERE.parents[2] / 'launch'), str(HERE)]
-from training import python_here  # noqa: E402
+sys.path[:0] = [str(HERE.parents[2] / 'launch/python'), str(HERE)]
+import start  # noqa: F401
+from training import python_here
 
 python_here.go_on_or_skip(__file__, ('torch', 'gguf', 'numpy'))
-import numpy  # noqa: E402
+import numpy
 
-import tiny  # noqa: E402
-from scene import KINDS, Scene, run  # noqa: E402
-from training import features, options, safetensors_file  # noqa: E402
+import tiny
+from scene import KINDS, Scene, run
+from training import features, options, safetensors_file
 
 
 class Continuing(Scene):

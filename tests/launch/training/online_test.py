@@ -12,16 +12,17 @@ import unittest.mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
-sys.path[:0] = [str(HERE.parents[2] / 'launch'), str(HERE)]
-from training import python_here  # noqa: E402
+sys.path[:0] = [str(HERE.parents[2] / 'launch/python'), str(HERE)]
+import start  # noqa: F401
+from training import python_here
 
 python_here.go_on_or_skip(__file__, ('torch', 'gguf', 'numpy'))
-import numpy  # noqa: E402
-import torch  # noqa: E402
-from torch.nn import functional  # noqa: E402
+import numpy
+import torch
+from torch.nn import functional
 
-from scene import quiet, run  # noqa: E402
-from training import command, options, safetensors_file, target, whole_target  # noqa: E402
+from scene import quiet, run
+from training import command, options, safetensors_file, target, whole_target
 
 YAMATA, WRITE_TINY_MODEL = sys.argv[1:3]
 TALES = HERE.parents[2] / 'models' / 'tales-target-q8_0.gguf'

@@ -8,7 +8,7 @@ import unittest
 import zipfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-import interrupted_import  # noqa: E402
+import interrupted_import
 
 LAUNCH = pathlib.Path(__file__).resolve().parents[3] / 'launch'
 

@@ -9,18 +9,19 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
-sys.path[:0] = [str(HERE.parents[2] / 'launch'), str(HERE)]
-from training import python_here  # noqa: E402
+sys.path[:0] = [str(HERE.parents[2] / 'launch/python'), str(HERE)]
+import start  # noqa: F401
+from training import python_here
 
 python_here.go_on_or_skip(__file__, ('torch', 'gguf', 'numpy'))
-import gguf  # noqa: E402
-import numpy  # noqa: E402
-import torch  # noqa: E402
+import gguf
+import numpy
+import torch
 
-import reference  # noqa: E402
-import tiny  # noqa: E402
-from scene import KINDS, Scene, quiet, run  # noqa: E402
-from training import features, gguf_file, optimizer, options, rates, safetensors_file, target  # noqa: E402
+import reference
+import tiny
+from scene import KINDS, Scene, quiet, run
+from training import features, gguf_file, optimizer, options, rates, safetensors_file, target
 
 SHAPE = (tiny.HEADS, tiny.KV_HEADS, tiny.ROPE_BASE)
 

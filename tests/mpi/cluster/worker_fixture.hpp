@@ -73,9 +73,7 @@ class WorkerTest : public testing::Test {
     return last;
   }
   std::string fault() { return text_of(play_until(Tag::kFailure)); }
-  static std::string text_of(const std::optional<wire::Bytes>& failure) {
-    return failure ? wire::decode_failure(*failure).text : "none";
-  }
+  static std::string text_of(const std::optional<wire::Bytes>& failure) { return failure ? wire::decode_failure(*failure).text : "none"; }
 
   LocalNetwork network_;
   LocalTransport head_, transport_;

@@ -9,13 +9,14 @@
 #include "mpi/planning/memory_plan.hpp"
 #include "node/error.hpp"
 #include "src/model/weights.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata {
 namespace {
 
 class LayerSplitTest : public testing::Test {
  protected:
-  LayerSplitTest() : model_(ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf")) {}
+  LayerSplitTest() : model_(ModelFile::open(test::source_path("/models/tales-target-q8_0.gguf"))) {}
   std::vector<std::int64_t> counts(const std::vector<double>& weights, int ranks) {
     std::vector<std::int64_t> result;
     for (const LayerRange range : split_layers(file_, h_, weights, ranks)) result.push_back(range.count());

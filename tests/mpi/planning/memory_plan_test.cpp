@@ -7,6 +7,7 @@
 #include "node/error.hpp"
 #include "src/model/weights.hpp"
 #include "tests/families/tiny_model.hpp"
+#include "tests/paths.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace yamata {
@@ -14,7 +15,7 @@ namespace {
 
 class WindowPlan : public testing::Test {
  protected:
-  WindowPlan() : model_(ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf")) {
+  WindowPlan() : model_(ModelFile::open(test::source_path("/models/tales-target-q8_0.gguf"))) {
     model_.h.layer.window = 64, model_.h.window_pattern = 2;  // in every second of 8 layers
   }
   RankBytes bytes(LayerRange layers, std::int32_t window_cells) const {
@@ -63,7 +64,7 @@ TEST_F(WindowPlan, AHostThatIsTooSmall_isToldWhatFitsBesideWindows) {
 /// A rank whose device computes its first layers alone.
 class DevicePlan : public testing::Test {
  protected:
-  DevicePlan() : model_(ModelFile::open(YAMATA_SOURCE_DIR "/models/tales-target-q8_0.gguf")) {
+  DevicePlan() : model_(ModelFile::open(test::source_path("/models/tales-target-q8_0.gguf"))) {
     start_.batch = 8;
     start_.pipelines = {{.ranks = {0}, .layers = {{0, 8}}, .cells = 256}};
     hello_.host = "pc", hello_.device = "cpu+cuda:0", hello_.available_bytes = 1u << 30, hello_.threads = 1;

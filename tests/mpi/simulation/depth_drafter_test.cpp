@@ -154,8 +154,7 @@ class Drafted {
 };
 
 const PolicyOptions kDynamic{.name = "dynamic-tree", .draft = kGuesses, .depth = kDepths, .children = 6},
-    kWide{.name = "dynamic-tree", .draft = 63, .depth = kDepths, .children = 10},
-    kStatic{.name = "static-tree", .draft = kGuesses};
+    kWide{.name = "dynamic-tree", .draft = 63, .depth = kDepths, .children = 10}, kStatic{.name = "static-tree", .draft = kGuesses};
 
 using Paths = std::set<std::vector<std::int32_t>>;
 

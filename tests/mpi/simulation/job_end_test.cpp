@@ -28,8 +28,7 @@ TEST(EndOfASimulatedJob, StopWithALimit_waitsNoLongerForRanksThatAreLost) {
     EXPECT_LT(Clock::now() - begin, SimulatedJob::kTimeout / 2);
     EXPECT_TRUE(job.warnings.empty()) << job.warnings.front();
     const auto reports = job.head().take_reports();
-    for (int rank = 0; rank < job.size(); ++rank)
-      EXPECT_EQ(reports[static_cast<std::size_t>(rank)].role == "lost", rank == lost) << rank;
+    for (int rank = 0; rank < job.size(); ++rank) EXPECT_EQ(reports[static_cast<std::size_t>(rank)].role == "lost", rank == lost) << rank;
   }
 }
 

@@ -170,8 +170,10 @@ void Cluster::build_heads(TableShape shape, int next) {
       table_logits(prefix, differs ? mix(seed, i + 100) : seed, logits);
     };
     using enum Scenario::Heads::Place;
-    ranks_->add_heads(heads.place == kHead ? 0 : heads.place == kOwnRank ? next++ : drafter, shape, heads.layers, scenario_.draft,
-                       scenario_.decode.batch);
+    ranks_->add_heads(heads.place == kHead      ? 0
+                      : heads.place == kOwnRank ? next++
+                                                : drafter,
+                      shape, heads.layers, scenario_.draft, scenario_.decode.batch);
   }
 }
 

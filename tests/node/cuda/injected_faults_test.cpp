@@ -13,6 +13,7 @@
 
 #include "node/cuda/emulation/block.hpp"
 #include "tests/node/cuda/scenes.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata::cuda {
 namespace {
@@ -49,7 +50,7 @@ bool is_found(const std::string& site, const std::vector<Scene>& scenes) {
 /// "file:line" of every barrier, wait and bounds check in the source of the kernels.
 std::set<std::string> places_in_source() {
   std::set<std::string> places;
-  for (const auto& file : std::filesystem::directory_iterator(std::filesystem::path(YAMATA_SOURCE_DIR) / "node/cuda/kernels")) {
+  for (const auto& file : std::filesystem::directory_iterator(std::filesystem::path(test::source_path()) / "node/cuda/kernels")) {
     std::ifstream in(file.path());
     std::string line;
     for (int number = 1; std::getline(in, line); ++number) {

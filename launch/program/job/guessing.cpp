@@ -1,0 +1,61 @@
+#include "launch/program/job/guessing.hpp"
+
+#include <ctime>
+#include <string>
+#include <utility>
+
+#include "launch/program/planning/measurement_cache.hpp"
+
+namespace yamata {
+
+std::vector<std::string> vocabulary(const Tokenizer& tokenizer) {
+  std::vector<std::string> texts;
+  for (TokenId id = 0; id < tokenizer.size(); ++id) texts.push_back(tokenizer.text(id));
+  return texts;
+}
+
+std::vector<VocabularyMap> map_vocabularies(const Job& job, const Tokenizer& tokenizer, const std::string& pre_tokenizer) {
+  std::vector<VocabularyMap> maps;
+  for (std::size_t d = 1; d < job.layout().size(); ++d) {
+    if (job.is_heads(job.layout()[d].model)) {  // heads use the target's vocabulary
+      maps.push_back({.to_target = {}, .to_draft = {}, .draft_tokens = tokenizer.size()});
+      continue;
+    }
+    const auto draft = Tokenizer::load(job.draft_file(static_cast<std::size_t>(job.layout()[d].model)), pre_tokenizer);
+    maps.push_back(VocabularyMap::between(vocabulary(tokenizer), vocabulary(*draft)));
+  }
+  return maps;
+}
+
+void require_common_vocabulary(const ModelFile& target, const ModelFile& draft) {
+  (void)VocabularyMap::between(vocabulary(*Tokenizer::load(target.file)), vocabulary(*Tokenizer::load(draft.file)));
+}
+
+GuessSources connect_sources(Job& job, std::vector<VocabularyMap> maps, std::shared_ptr<SuffixMemory> memory) {
+  const Layout& layout = job.layout();
+  GuessSources sources(job.transport());
+  for (std::size_t d = 1; d < layout.size(); ++d)
+    sources.add_drafter({.rank = layout[d].ranks.front(),
+                         .model = layout[d].model,
+                         .name = job.source_name(layout[d].model),
+                         .feature_layers = job.feature_layers(layout[d].model),
+                         .own_unit = job.has_draft_units()},
+                        std::move(maps[d - 1]), job.relative_cost(layout[d].model));
+  if (memory) sources.add_suffixes(std::move(memory));
+  return sources;
+}
+
+SavingsOfDrafts::SavingsOfDrafts(const Job& job, const Job::Purpose& purpose, const GuessSources& sources) {
+  for (DraftLink* drafter : sources.drafters()) {
+    const KeptSavings& kept =
+        of_drafters_.emplace_back(measurement_folder(), job.savings_key(drafter->model(), purpose), std::time(nullptr));
+    if (kept.earlier()) drafter->begin_with(kept.earlier()->sums);
+  }
+}
+
+void SavingsOfDrafts::keep(const GuessSources& sources) const {
+  for (std::size_t d = 0; d < of_drafters_.size(); ++d)
+    of_drafters_[d].keep(sources.drafters()[d]->balance().experience(), std::time(nullptr));
+}
+
+}  // namespace yamata

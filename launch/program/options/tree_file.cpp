@@ -1,0 +1,73 @@
+#include "launch/program/options/tree_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "launch/program/input/input_text.hpp"
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+using Json = nlohmann::json;
+using Path = std::vector<std::int32_t>;
+
+constexpr std::int32_t kRanks = 64;
+
+/// Whatever is no rank becomes -1.
+Path read_path(const Json& json) {
+  Path path;
+  for (const auto& rank : json.get<std::vector<Json>>()) {
+    const bool fits = rank.is_number_integer() && rank >= 0 && rank < kRanks;
+    path.push_back(fits ? rank.get<std::int32_t>() : -1);
+  }
+  return path;
+}
+
+/// Adds the guess at the end of a path of ranks; the path without its end must be in the tree, and the whole path must be new.
+void add(StaticTree& tree, const Path& path) {
+  int parent = 0;
+  for (std::size_t i = 0; i + 1 < path.size(); ++i) parent = parent < 0 ? parent : tree.child(parent, path[i]);
+  const bool ranks = std::all_of(path.begin(), path.end(), [](std::int32_t rank) { return rank >= 0; });
+  if (path.empty() || !ranks || parent < 0 || tree.child(parent, path.back()) >= 0)
+    throw ModelError("each path of the tree must extend another path by a rank from 0 to 63, and must occur once");
+  tree.nodes.push_back({parent, static_cast<std::int32_t>(path.size()) - 1, path.back()});
+}
+
+StaticTree parse(const Json& json, int guesses) {
+  StaticTree tree;
+  if (json.contains("tree")) {
+    std::vector<Path> paths;
+    for (const Json& path : json.at("tree").get<std::vector<Json>>()) paths.push_back(read_path(path));
+    std::stable_sort(paths.begin(), paths.end(), [](const Path& a, const Path& b) { return a.size() < b.size(); });
+    for (const Path& path : paths) add(tree, path);
+  } else {
+    for (const Json& source : json.at("sources")) {
+      if (source.at("name") == "all") tree = greedy_tree(source.at("accuracies").get<LevelAccuracies>(), guesses + 1);
+    }
+  }
+  if (tree.width() < 2 || tree.width() > 65) throw ModelError(fmt::format("the tree has {} guesses, not 1 to 64", tree.width() - 1));
+  return tree;
+}
+
+}  // namespace
+
+StaticTree read_tree(const std::string& file, int guesses) {
+  const std::string text = read_text(file, {"--tree"});
+  try {
+    return parse(Json::parse(text), guesses);
+  } catch (const Json::parse_error&) {
+    throw ModelError(fmt::format("{} is not JSON; check --tree", file));
+  } catch (const Json::exception&) {
+    throw ModelError(
+        fmt::format("{} is not a tree of guesses: it has no \"tree\", such as {{\"tree\": [[0], [0, 0], [1]]}}, and is not a file of "
+                    "yamata acceptance --json; check --tree",
+                    file));
+  } catch (const ModelError& e) {
+    throw ModelError(fmt::format("{}: {}; check --tree", file, e.what()));
+  }
+}
+
+}  // namespace yamata

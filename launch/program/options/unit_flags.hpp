@@ -1,0 +1,20 @@
+#pragma once
+// Parses --units, --draft-units and -ngl.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/program/planning/units.hpp"
+
+namespace yamata {
+
+/// "cpu:0-3+cpu:4-7" or "cpu+cuda:0", each unit optionally with "=SHARE"; empty for "auto". Throws UsageError for anything else, for cores
+/// or devices in two units, and for shares whose sum is not 1; the message names `flag`.
+std::vector<UnitSpec> parse_units(const std::string& text, const char* flag = "--units");
+/// -ngl for these units; nothing for "auto". Throws UsageError if it is not a number of layers, and if the units are not cores and one
+/// device without a share.
+std::optional<int> parse_gpu_layers(const std::string& text, const std::vector<UnitSpec>& specs);
+/// Checks -t with these units. Throws UsageError if no unit uses a number of threads.
+void require_idle_threads(const std::vector<UnitSpec>& specs);
+
+}  // namespace yamata

@@ -1,0 +1,221 @@
+#include "launch/program/planning/layout_planner.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "mpi/planning/layer_split.hpp"
+#include "src/model/shard.hpp"
+#include "src/model/weights.hpp"
+#include "src/speculation/shaped_policies.hpp"
+
+namespace yamata {
+namespace {
+
+using simulation::Nanoseconds;
+using simulation::Scenario;
+
+constexpr int kScreeningTokens = 24, kScreeningPrompt = 16;
+constexpr std::size_t kFinalists = 8;
+constexpr int kMaxTokens = 256, kMaxPrompt = 256;  // the time of a simulation grows with their squares
+
+double sum(std::span<const double> numbers) { return std::accumulate(numbers.begin(), numbers.end(), 0.0); }
+
+/// Time of one row on each rank of the target; within a group, in proportion to the weights that a member reads.
+std::vector<Nanoseconds> stage_times(const LayoutCandidate& candidate, const PlannedJob& job, std::span<const PlannedHost> hosts) {
+  const auto& [file, h] = job.target;
+  const ModelPlace& place = candidate.layout.front();
+  const std::vector<double> costs = layer_costs(job.target.file, job.target.h);
+  std::vector<Nanoseconds> times;
+  for (std::size_t s = 0, rank = 0; s < candidate.stages.size(); ++s) {
+    const LayerRange range = candidate.stages[s];
+    const double bytes = sum(std::span(costs).subspan(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.count())));
+    const auto members = static_cast<std::size_t>(place.groups.empty() ? 1 : place.groups[s]);
+    const std::span<const double> shares = std::span(place.shares).subspan(rank, members);
+    const double slower = group_cost(job.group_costs, static_cast<int>(members)).computing;
+    const auto whole = static_cast<double>(read_bytes(file, h, range));
+    for (std::size_t m = 0; m < members; ++m, ++rank) {
+      const auto part = static_cast<double>(read_bytes(file, h, range, Shard(h, shares, static_cast<int>(m))));
+      times.push_back(std::llround(bytes * part / whole * slower * hosts[static_cast<std::size_t>(place.ranks[rank])].ns_per_byte));
+    }
+  }
+  return times;
+}
+
+Scenario scenario(const LayoutCandidate& candidate, const PlannedJob& job, std::span<const PlannedHost> hosts,
+                  const simulation::NetworkOptions& network, int prompt, int generate) {
+  const ModelPlace& place = candidate.layout.front();
+  Scenario s;
+  s.stages = stage_times(candidate, job, hosts);
+  s.groups = place.groups;
+  s.exchange_bytes = exchange_bytes(job.target.h);
+  for (const int members : place.groups) {
+    if (const GroupCost cost = group_cost(job.group_costs, members); cost.exchange > 0) s.exchanges[members] = cost.exchange;
+  }
+  for (const int rank : place.ranks) s.rank_widths.push_back(hosts[static_cast<std::size_t>(rank)].width);
+  if (candidate.layout.size() > 1) {
+    const PlannedHost& drafter = hosts[static_cast<std::size_t>(candidate.layout[1].ranks.front())];
+    s.drafters = {std::llround(token_bytes(*job.draft) * job.draft_cost * drafter.ns_per_byte)};
+    s.draft_width = drafter.width;
+  }
+  s.draft_on_head = candidate.draft_on_head();
+  s.slowness.assign(static_cast<std::size_t>(candidate.hosts()), 1.0);
+  s.layers = static_cast<int>(job.target.h.layers);
+  s.network = network;
+  s.widths = {job.target.h.dim, job.target.h.vocabulary};
+  s.text.top1 = job.acceptance;
+  s.text.top4 = job.acceptance4;
+  s.text.over_confidence = job.over_confidence;
+  s.prompt = prompt;
+  s.decode = decode_options(candidate.strategy, job.speculation, job.batch, generate, prompt + generate, {});
+  s.decode.lookup = false;  // a random text has no repetitions
+  s.interrupted = job.interrupted;
+  return s;
+}
+
+/// The worst latency and rate of the layout's links; `network` if they are unknown.
+simulation::NetworkOptions network_of(const LayoutCandidate& candidate, std::span<const PlannedHost> hosts,
+                                      const simulation::NetworkOptions& network) {
+  std::vector<int> ranks;
+  for (const ModelPlace& place : candidate.layout) ranks.insert(ranks.end(), place.ranks.begin(), place.ranks.end());
+  return slowest_link(hosts, ranks, network);
+}
+
+double exchange_share(const Scenario& s) {
+  double most = 0;
+  const auto stages = static_cast<int>(s.groups.size());
+  for (std::size_t stage = 0, rank = 0; stage < s.groups.size(); rank += static_cast<std::size_t>(s.groups[stage++])) {
+    const simulation::ExchangeCost exchanges = simulation::exchange_cost(s, s.groups[stage], stages);
+    const auto begin = s.stages.begin() + static_cast<std::ptrdiff_t>(rank);
+    const auto computing = static_cast<double>(*std::max_element(begin, begin + s.groups[stage]));
+    const auto exchange = static_cast<double>(exchanges.run + exchanges.row);
+    most = std::max(most, exchange / (exchange + computing));
+  }
+  return most;
+}
+
+/// Fills in the memory of each rank; a host that leads and drafts needs memory for both.
+void add_memory(const PlannedJob& job, std::span<const PlannedHost> hosts, const DecodeOptions& decode, Forecast& f) {
+  std::vector<std::uint64_t> used(hosts.size());
+  const auto take = [&](const ModelFile& model, int rank, LayerRange range, const Shard& shard, std::int32_t guesses) {
+    const auto at = static_cast<std::size_t>(rank);
+    const std::int32_t cells = job.context + guesses;
+    const RankBytes bytes =
+        rank_bytes(model, range, shard, job.cache_types, job.batch, hosts[at].threads, window_cells(model.h, cells, guesses, job.batch));
+    f.rank_bytes.push_back(bytes.weights + bytes.cache(static_cast<std::uint64_t>(cells)) + bytes.buffers);
+    used[at] += f.rank_bytes.back();
+  };
+  const ModelPlace& place = f.candidate.layout.front();
+  for (std::size_t s = 0, rank = 0; s < f.candidate.stages.size(); ++s) {
+    const auto members = static_cast<std::size_t>(place.groups.empty() ? 1 : place.groups[s]);
+    const std::span<const double> shares = std::span(place.shares).subspan(rank, members);
+    for (std::size_t m = 0; m < members; ++m, ++rank)
+      take(job.target, place.ranks[rank], f.candidate.stages[s], Shard(job.target.h, shares, static_cast<int>(m)), decode.guess_cells);
+  }
+  if (f.candidate.layout.size() > 1) {
+    const Hyperparameters& h = job.draft->h;
+    take(*job.draft, f.candidate.layout[1].ranks.front(), {0, h.layers}, Shard(h), draft_options(decode.policy).room());
+  }
+  for (std::size_t r = 0; r < hosts.size(); ++r) f.fits &= used[r] <= hosts[r].free_bytes;
+}
+
+Forecast simulate(const LayoutCandidate& candidate, const PlannedJob& job, std::span<const PlannedHost> hosts,
+                  const simulation::NetworkOptions& network, int prompt, int generate, int draws) {
+  Forecast f{.candidate = candidate};
+  Scenario s = scenario(candidate, job, hosts, network_of(candidate, hosts, network), prompt, generate);
+  for (int draw = 0; draw < draws; ++draw) {
+    s.text.seed = static_cast<std::uint64_t>(draw);
+    const simulation::Outcome outcome = simulation::simulate(s);
+    const double decode_s = 1e-9 * static_cast<double>(outcome.arrived.back());
+    f.tokens_per_s += static_cast<double>(outcome.tokens.size() - 1) / decode_s / draws;
+    f.ttft_s += 1e-9 * static_cast<double>(outcome.prefill) / draws;
+    f.busiest_stage += *std::ranges::max_element(outcome.stage_busy) / draws;
+    f.drafter_busy += (outcome.drafter_busy.empty() ? 0 : outcome.drafter_busy.front()) / draws;
+  }
+  f.exchange_share = exchange_share(s);
+  add_memory(job, hosts, s.decode, f);
+  return f;
+}
+
+/// Whether the flags allow it. Without drafters, all strategies generate one token after another, except for repetitions in the text.
+bool allowed(LayoutCandidate& candidate, const PlannedJob& job) {
+  if (!job.draft && job.strategy) {
+    candidate.strategy = *job.strategy;
+    return true;
+  }
+  if (!job.strategy && job.guesses_text && candidate.layout.size() == 1)
+    candidate.strategy = strategy_for_texts(candidate.layout.front().stages());
+  if (!job.head_can_draft && candidate.draft_on_head()) return false;
+  if (job.draft_on_head && candidate.layout.size() > 1 && !candidate.draft_on_head()) return false;
+  return !job.strategy || candidate.strategy == *job.strategy;
+}
+
+void sort_by_speed(std::vector<Forecast>& forecasts) {
+  std::stable_sort(forecasts.begin(), forecasts.end(),
+                   [](const Forecast& a, const Forecast& b) { return a.tokens_per_s > b.tokens_per_s; });
+}
+
+}  // namespace
+
+double token_bytes(const ModelFile& model) { return sum(layer_costs(model.file, model.h)); }
+
+Forecast forecast(const LayoutCandidate& candidate, const PlannedJob& job, std::span<const PlannedHost> hosts,
+                  const simulation::NetworkOptions& network, int generate, int draws) {
+  const int half = std::max(1, kMaxPrompt / 2 / job.batch) * job.batch;  // whole runs, so that all take equally long
+  const int prompt = std::min(job.prompt, 2 * half);
+  Forecast f = simulate(candidate, job, hosts, network, prompt, std::min(generate, kMaxTokens), draws);
+  if (job.prompt == prompt) return f;
+  const double before = simulate(candidate, job, hosts, network, half, 2, 1).ttft_s;
+  f.ttft_s += (f.ttft_s - before) * (job.prompt - prompt) / half;
+  return f;
+}
+
+std::vector<Forecast> plan_layouts(const PlannedJob& job, std::span<const PlannedHost> hosts, const simulation::NetworkOptions& network,
+                                   std::size_t most) {
+  const Hyperparameters& h = job.target.h;
+  const std::uint64_t cache =
+      rank_bytes(job.target, {0, h.layers}, Shard(h), job.cache_types, job.batch, 1, window_cells(h, job.context, 0, job.batch))
+          .cache(static_cast<std::uint64_t>(job.context));
+  auto candidates = layout_candidates(job.target, hosts, job.draft != nullptr, cache / static_cast<std::uint64_t>(h.layers));
+  std::erase_if(candidates, [&](LayoutCandidate& candidate) { return !allowed(candidate, job); });
+  std::vector<Forecast> all;
+  for (const LayoutCandidate& candidate : candidates)
+    all.push_back(simulate(candidate, job, hosts, network, kScreeningPrompt, kScreeningTokens, 1));
+  const bool any_fits = std::ranges::any_of(all, &Forecast::fits);
+  if (any_fits) std::erase_if(all, [](const Forecast& f) { return !f.fits; });
+  sort_by_speed(all);
+  std::vector<Forecast> best;
+  bool alone = false;  // whether the fastest layout of a single host is included
+  for (const Forecast& f : all) {
+    const bool one_host = f.candidate.hosts() == 1;
+    if (best.size() >= std::max(most, kFinalists) && !(one_host && !alone)) continue;
+    alone |= one_host;
+    best.push_back(forecast(f.candidate, job, hosts, network, job.generate, job.draws));
+  }
+  sort_by_speed(best);
+  while (best.size() > most) {
+    const bool keep_last =
+        best.back().candidate.hosts() == 1 && std::ranges::count_if(best, [](const Forecast& f) { return f.candidate.hosts() == 1; }) == 1;
+    best.erase(best.end() - (keep_last && best.size() > 1 ? 2 : 1));
+  }
+  return best;
+}
+
+std::string reason(const Forecast& f) {
+  const auto percent = [](double share) { return fmt::format("{:.0f} %", 100 * share); };
+  std::string words;
+  const auto add = [&words](const std::string& word) { words += (words.empty() ? "" : ", ") + word; };
+  if (!f.fits) add("does not fit into memory");
+  if (f.candidate.hosts() == 1) add("no links");
+  if (f.exchange_share > 0) add(fmt::format("{} of a layer's time in exchanges", percent(f.exchange_share)));
+  if (f.candidate.stages.size() > 1) add(fmt::format("busiest stage {}", percent(f.busiest_stage)));
+  if (f.candidate.layout.size() > 1) {
+    add(f.candidate.draft_on_head() ? "the draft takes turns with the head's layers"
+                                    : fmt::format("drafter {} busy", percent(f.drafter_busy)));
+  }
+  return words;
+}
+
+}  // namespace yamata

@@ -1,0 +1,117 @@
+"""Prompts of an experiment: texts in the TOML, text files, or a .jsonl with a prompt per line."""
+import dataclasses
+import itertools
+import json
+import pathlib
+
+from common.files import reading
+from .plan_values import require_text, whole_number
+from common.problem import Problem
+
+
+MAX_CHARACTERS = 10**9
+# The keys of a table [prompts.NAME], by what the prompts are read from.
+KEYS = {'a text': {'kind', 'text', 'format'}, 'a text file': {'kind', 'file', 'source', 'characters', 'format'},
+        'a .jsonl file': {'kind', 'file', 'source', 'limit', 'categories', 'format'}}
+
+
+@dataclasses.dataclass(frozen=True)
+class Prompt:
+    name: str
+    kind: str
+    text: str
+
+
+def read_all(tables):
+    """The prompts of the tables [prompts.NAME], in order."""
+    for name, table in tables.items():
+        if not isinstance(table, dict) or ('text' in table) == ('file' in table):
+            raise Problem(f'prompts.{name} needs either text = "..." or file = "..."')
+        check_keys(name, table)
+        if not isinstance(table.get('format', ''), str) or '{}' not in table.get('format', '{}'):
+            raise Problem(f'prompts.{name}: format needs {{}}, the place of the prompt')
+        for prompt in prompts_of(name, table):
+            yield dataclasses.replace(prompt, text=table.get('format', '{}').replace('{}', prompt.text))
+
+
+def check_keys(name, table):
+    read_from = 'a text' if 'text' in table else 'a .jsonl file' if str(table['file']).endswith('.jsonl') else 'a text file'
+    for key, value in table.items():
+        if key not in KEYS[read_from]:
+            why = f"has no effect on {read_from}; leave it out" if any(key in keys for keys in KEYS.values()) else \
+                f"is not known; with {read_from}, there may be {', '.join(sorted(KEYS[read_from]))}"
+            raise Problem(f"prompts.{name}: '{key}' {why}")
+        if key in ('limit', 'characters'):
+            whole_number(f'prompts.{name}: {key}', value, most=MAX_CHARACTERS)
+        if key in ('text', 'file', 'kind', 'source') and not isinstance(value, str):
+            raise Problem(f'prompts.{name}: {key} is {value!r}; write it in quotes')
+        if key == 'file':
+            require_text(f'prompts.{name}: {key}', value, 'give the name of a file')
+        if key == 'categories' and (not isinstance(value, list) or not value or not all(isinstance(one, str) for one in value)):
+            raise Problem(f'prompts.{name}: categories is {value!r}; give a list of names, or leave it out')
+
+
+def prompts_of(name, table):
+    if 'text' in table:
+        yield Prompt(name, table.get('kind', name), table['text'])
+    elif str(table['file']).endswith('.jsonl'):
+        yield from questions(name, table)
+    else:
+        yield Prompt(name, table.get('kind', name), contents(name, table)[:table.get('characters')])
+
+
+def contents(name, table):
+    started = 'paths are relative to the folder where launch/experiment is started'
+    remedy = f'get it from {table["source"]}' if 'source' in table else started
+    try:
+        with reading(f'prompts.{name}: {table["file"]}', remedy, 1):
+            return pathlib.Path(table['file']).read_bytes().decode()
+    except UnicodeDecodeError:
+        raise Problem(f'prompts.{name}: {table["file"]} is no UTF-8 text; convert it') from None
+
+
+def text_of(question):
+    """The text of a line, as `yamata features` and `yamata acceptance` read it: its prompt, its text, or the first of its turns."""
+    text = next((question[key] for key in ('prompt', 'text') if isinstance(question.get(key), str)), None)
+    if text is None and isinstance(question['turns'], list):
+        text = question['turns'][0]
+    if not isinstance(text, str):
+        raise TypeError(text)
+    return text
+
+
+def parsed(line, where):
+    """The JSON of a line. Half of a surrogate pair, which JSON may hold as \\ud800, is no character."""
+    try:
+        value = json.loads(line)
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise Problem(f'{where} has half of a surrogate pair, which is no character; correct it') from None
+    except (ValueError, RecursionError):
+        raise Problem(f'{where} is not JSON; each line of a list of prompts is an object, such as {{"prompt": "Once"}}') from None
+    return value
+
+
+def questions(name, table):
+    """One prompt per non-empty line. `limit` takes the first prompt of every category, then the second, until there are enough."""
+    by_category = {}
+    for number, line in enumerate(contents(name, table).split('\n'), 1):
+        if not line.strip():
+            continue
+        question = parsed(line, f'prompts.{name}: line {number} of {table["file"]}')
+        try:
+            kind = question.get('category', table.get('kind', name))
+            if not isinstance(kind, str):
+                raise TypeError(kind)
+            prompt = Prompt(f'{name}-{question.get("question_id", number)}', kind, text_of(question))
+        except (KeyError, IndexError, TypeError, AttributeError):
+            raise Problem(f'prompts.{name}: line {number} of {table["file"]} has no text in "prompt", "text" or "turns"') from None
+        by_category.setdefault(prompt.kind, []).append(prompt)
+    if not by_category:
+        raise Problem(f'prompts.{name}: {table["file"]} has no prompts; write one per line')
+    chosen = table.get('categories', list(by_category))
+    for category in chosen:
+        if category not in by_category:
+            raise Problem(f"prompts.{name}: there is no category '{category}'; there are {', '.join(by_category)}")
+    in_turn = (prompt for layer in itertools.zip_longest(*(by_category[category] for category in chosen)) for prompt in layer if prompt)
+    yield from itertools.islice(in_turn, table.get('limit'))
