@@ -67,7 +67,7 @@ TEST(Report, EveryKeyOfTheJson_isInTheTableOfTheManual) {
   r.with_checksum = true;
   r.per_rank[0].draft_run_s = {0.1};
   std::string rows;  // of the keys, without the text about them
-  const std::string manual = test::read_file(test::source_path("/docs/usage.md"));
+  const std::string manual = test::read_file(test::source_path("/docs/json.md"));
   for (std::size_t at = manual.find("| key of the JSON"); manual[at] == '|'; at = manual.find('\n', at) + 1)
     rows += manual.substr(at, manual.find(" | ", at) - at);
   const auto json = nlohmann::json::parse(to_json(r));
