@@ -109,7 +109,7 @@ TEST(CommandLine, DraftOnTheOnlyRank_isUsedWithoutBeingAskedFor) {
   const Arguments job{"run", "-m", kModel, "-p", kPrompt, "-n", "40", "--ignore-eos", "--json", folder / "r.json"};
   const Outcome alone = run(yamata(job));
   Arguments guessed = job;
-  for (const char* word : {"-md", test::source_path("/models/tales-draft-q8_0.gguf"), "--no-lookup"}) guessed.push_back(word);
+  guessed.insert(guessed.end(), {"-md", test::source_path("/models/tales-draft-q8_0.gguf"), "--no-lookup"});
   Arguments fresh{"env", "XDG_CACHE_HOME=" + (folder / "cache")};  // without savings of earlier jobs, which may be losses
   for (const std::string& word : yamata(guessed)) fresh.push_back(word);
   const Outcome outcome = run(fresh);
