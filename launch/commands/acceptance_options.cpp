@@ -19,7 +19,7 @@ cxxopts::Options acceptance_flags() {
   text("levels", "Maximum distance in tokens", value_or<int>("8"), "N");
   add_sampling(flags);
   add_speculation(flags, "", "auto", {"strategy", "suffix-store"});
-  add_heads(flags);
+  add_draft_heads(flags);
   add_context(flags, "0");
   add_cluster(flags);
   flags.add_options("Output")("json", "Write all rates to this file, which --tree reads", cxxopts::value<std::string>(), "FILE");
@@ -37,7 +37,7 @@ AcceptanceOptions read_acceptance(const cxxopts::ParseResult& r) {
   o.pre_tokenizer = text_of(r, "pre");
   o.json_file = text_of(r, "json");
   o.speculation = read_speculation(r, o.job);
-  read_heads(r, o.job);
+  read_draft_heads(r, o.job);
   require(r["strategy"].as<std::string>() == "auto", "--strategy", "left out: no guess is sent");
   require(o.speculation.suffix_store.empty(), "--suffix-store", "left out: text of earlier jobs would count as guessed");
   if (!o.job.guesses() && !o.speculation.lookup)

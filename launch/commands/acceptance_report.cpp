@@ -42,10 +42,10 @@ std::string rates(const SourceRates& source) {
 
 /// Tokens per run with the best tree of each size, and with the given tree.
 std::string tokens_per_run(const AcceptanceReport& report) {
-  std::vector<std::string> heads;
-  for (const int width : kWidths) heads.push_back(fmt::format("{}", width));
-  if (report.tree) heads.push_back("--tree");
-  std::string out = row("rows of a run", heads);
+  std::vector<std::string> columns;
+  for (const int width : kWidths) columns.push_back(fmt::format("{}", width));
+  if (report.tree) columns.push_back("--tree");
+  std::string out = row("rows of a run", columns);
   for (const SourceRates& source : report.sources) {
     std::vector<std::string> cells;
     for (const int width : kWidths) cells.push_back(fmt::format("{:.2f}", replay(greedy_tree(source.accuracies(), width), source.texts)));

@@ -12,7 +12,7 @@
 namespace yamata {
 namespace {
 
-enum class NeededSources { kAny, kNone, kHeads, kDraft };
+enum class NeededSources { kAny, kNone, kDraftHeads, kDraft };
 enum class Placement {
   kOne,      ///< one unit
   kSharing,  ///< units that share every layer
@@ -39,7 +39,7 @@ const std::array kPresets{Preset{.name = "sequential",
                                  .strategy = Strategy::kIterative},
                           Preset{.name = "medusa",
                                  .what = "one unit, a tree of guesses of draft heads in each run",
-                                 .needed_sources = NeededSources::kHeads,
+                                 .needed_sources = NeededSources::kDraftHeads,
                                  .placement = Placement::kOne,
                                  .strategy = Strategy::kSpeculative,
                                  .policy = "dynamic-tree",
@@ -58,7 +58,7 @@ const std::array kPresets{Preset{.name = "sequential",
                                  .share_rule = ShareRule::kTuned},
                           Preset{.name = "dovetail",
                                  .what = "the target on cores, heads on a GPU",
-                                 .needed_sources = NeededSources::kHeads,
+                                 .needed_sources = NeededSources::kDraftHeads,
                                  .placement = Placement::kApart,
                                  .strategy = Strategy::kSpeculative,
                                  .policy = "dynamic-tree",
@@ -92,10 +92,10 @@ const Preset& find_preset(const std::string& name) {
 void require_guessers(const Preset& preset, const JobOptions& job) {
   if (preset.needed_sources == NeededSources::kNone && job.guesses())
     throw UsageError(fmt::format("--preset {} guesses nothing; leave out -md, --heads and --mtp", preset.name));
-  if (preset.needed_sources == NeededSources::kHeads && (job.heads.empty() || !job.draft_models.empty()))
+  if (preset.needed_sources == NeededSources::kDraftHeads && (job.draft_heads.empty() || !job.draft_models.empty()))
     throw UsageError(fmt::format(
         "--preset {} guesses with heads alone; name them with --heads FILE, or take the model's own with --mtp, without -md", preset.name));
-  if (preset.needed_sources == NeededSources::kDraft && (job.draft_models.empty() || !job.heads.empty()))
+  if (preset.needed_sources == NeededSources::kDraft && (job.draft_models.empty() || !job.draft_heads.empty()))
     throw UsageError(
         fmt::format("--preset {} guesses with a draft model; name it with -md FILE.gguf, without --heads or --mtp", preset.name));
 }

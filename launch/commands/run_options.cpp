@@ -62,7 +62,7 @@ cxxopts::Options run_flags() {
                   "iterative (no guessing), speculative or pipeinfer; the text is the same with each; without a draft the latter two guess "
                   "repeated text (auto: pipeinfer, on a single rank speculative, without any guess source iterative)",
                   "auto");
-  add_heads(flags);
+  add_draft_heads(flags);
   add_acceptance_rule(flags);
   flags.add_options("Baseline")("preset", "The setup of a paper, to compare with: " + presets_help(), cxxopts::value<std::string>(),
                                 "NAME");
@@ -88,7 +88,7 @@ RunOptions read_run(const cxxopts::ParseResult& r) {
   o.logits_checksum = given(r, "logits-checksum");
   if (o.logits_checksum && o.json_file.empty()) throw UsageError("--logits-checksum goes into the JSON; name a file with --json FILE");
   o.speculation = read_speculation(r, o.job);
-  read_heads(r, o.job);
+  read_draft_heads(r, o.job);
   read_cluster(r, o.job);
   o.job.plans_layout = true;
   o.job.generate = r["predict"].as<int>();

@@ -17,16 +17,16 @@ void TreeRuns::begin(std::span<const std::int32_t> text) {
 }
 
 void TreeRuns::commit(std::int32_t token, bool keeps_guesses) {
-  const bool heads = wants_.features_read > 0;
-  if (heads && !keeps_guesses) prune();
+  const bool reads_features = wants_.features_read > 0;
+  if (reads_features && !keeps_guesses) prune();
   const TreeNode& root = tree_->root();
   // A root that was never computed becomes part of the text before the new root, and so does a guess of heads.
-  const bool as_text = !heads || root.sequence == sequences_.begin;
+  const bool as_text = !reads_features || root.sequence == sequences_.begin;
   for (Run& run : runs_) run.pinned |= as_text && std::find(run.nodes.begin(), run.nodes.end(), root.id) != run.nodes.end();
   if (root.sent && as_text) text_sent_ = text_.size();
   text_.push_back(token);
   const std::vector<TreeNode> gone = tree_->advance(token);
-  heads ? partitions_.release(gone, text_end()) : partitions_.commit(*tree_, gone);
+  reads_features ? partitions_.release(gone, text_end()) : partitions_.commit(*tree_, gone);
 }
 
 /// Where the text in the canonical sequence ends. For heads, accepted guesses between this and the root are not in it yet.

@@ -76,27 +76,28 @@ void require_ranks(const std::string& layer_split, int ranks, int drafts, bool d
 }
 
 /// Throws UsageError if `slashes`, each before the shares of a draft or of heads, fit neither all of them nor the drafts alone.
-void require_slashes(const std::string& layer_split, int slashes, int ranks, int drafts, int heads, bool draft_on_head) {
+void require_slashes(const std::string& layer_split, int slashes, int ranks, int drafts, int draft_heads, bool draft_on_head) {
   if (draft_on_head)
     throw UsageError(
         fmt::format("--layer-split '{}': there are shares for a draft, but --no-async drafts on rank 0; leave --no-async out, or give one "
                     "share per rank without a slash, such as 0.5,0.3,0.2",
                     layer_split));
-  if (slashes == drafts + heads || (slashes == drafts && drafts > 0)) return;
+  if (slashes == drafts + draft_heads || (slashes == drafts && drafts > 0)) return;
   const auto refuse = [&](const std::string& why) { throw UsageError(fmt::format("--layer-split '{}': {}", layer_split, why)); };
-  if (drafts + heads == 0) {
+  if (drafts + draft_heads == 0) {
     refuse(
         fmt::format("there are shares after a slash, but nothing drafts; name a draft for each slash with -md FILE.gguf or --heads "
                     "FILE, or write {} for {}",
                     split_with_ranks_for(0, ranks, layer_split), counted(ranks, "rank")));
   }
-  const std::string drafters = counted(drafts, "drafter"), sets = counted(heads, "set") + " of heads";
+  const std::string drafters = counted(drafts, "drafter"), sets = counted(draft_heads, "set") + " of heads";
   std::string why = fmt::format("{} slash{}, but {}: each needs one before its shares; {}", slashes, slashes == 1 ? "" : "es",
-                                heads == 0    ? drafters
-                                : drafts == 0 ? sets
-                                              : drafters + " and " + sets,
-                                remedy_for(drafts + heads, ranks, layer_split));
-  if (heads > 0 && ranks > drafts) why += fmt::format(", or, with heads on rank 0, {}", split_with_ranks_for(drafts, ranks, layer_split));
+                                draft_heads == 0 ? drafters
+                                : drafts == 0    ? sets
+                                                 : drafters + " and " + sets,
+                                remedy_for(drafts + draft_heads, ranks, layer_split));
+  if (draft_heads > 0 && ranks > drafts)
+    why += fmt::format(", or, with heads on rank 0, {}", split_with_ranks_for(drafts, ranks, layer_split));
   refuse(why);
 }
 
@@ -148,21 +149,21 @@ std::string to_text(const Layout& layout) {
   return text;
 }
 
-Layout make_layout(const std::string& layer_split, int ranks, int drafts, bool draft_on_head, int heads) {
+Layout make_layout(const std::string& layer_split, int ranks, int drafts, bool draft_on_head, int draft_heads) {
   const std::vector<ModelShares> models = parse_layer_split(layer_split);
   const int slashes = std::max(0, static_cast<int>(models.size()) - 1);
-  if (slashes > 0) require_slashes(layer_split, slashes, ranks, drafts, heads, draft_on_head);
-  if (heads > 0 && slashes != drafts + heads) {  // heads have no ranks of their own
+  if (slashes > 0) require_slashes(layer_split, slashes, ranks, drafts, draft_heads, draft_on_head);
+  if (draft_heads > 0 && slashes != drafts + draft_heads) {  // heads have no ranks of their own
     Layout layout = make_layout(layer_split, ranks, drafts, draft_on_head);
-    for (int model = drafts + 1; model <= drafts + heads; ++model) layout.push_back({model, {0}});
+    for (int model = drafts + 1; model <= drafts + draft_heads; ++model) layout.push_back({model, {0}});
     return layout;
   }
-  for (std::size_t model = static_cast<std::size_t>(drafts) + 1; heads > 0 && model < models.size(); ++model) {
+  for (std::size_t model = static_cast<std::size_t>(drafts) + 1; draft_heads > 0 && model < models.size(); ++model) {
     if (models[model].shares.size() > 1)
       throw UsageError(
-          fmt::format("--layer-split '{}': heads lie on one rank; {}", layer_split, remedy_for(drafts + heads, ranks, layer_split)));
+          fmt::format("--layer-split '{}': heads lie on one rank; {}", layer_split, remedy_for(drafts + draft_heads, ranks, layer_split)));
   }
-  drafts += heads;
+  drafts += draft_heads;
   const bool own_ranks = !draft_on_head && drafts > 0 && (models.empty() ? ranks > drafts : models.size() > 1);
   if (!own_ranks) require_ranks(layer_split, ranks, drafts, draft_on_head);
 

@@ -43,7 +43,7 @@ std::string to_text(const Layout& layout);
 /// Assigns `ranks` ranks to the models. With an automatic split, every draft model gets one rank and the target the rest. A draft without
 /// ranks of its own (too few ranks, shares only for the target, or `draft_on_head`) is on rank 0; at most one draft can be there. Throws
 /// UsageError if the numbers of shares and ranks differ. `heads`, whose models follow the drafts', are on rank 0 unless they have shares.
-Layout make_layout(const std::string& layer_split, int ranks, int drafts, bool draft_on_head, int heads = 0);
+Layout make_layout(const std::string& layer_split, int ranks, int drafts, bool draft_on_head, int draft_heads = 0);
 
 /// The place of a rank: an index into the layout.
 std::size_t place_of(const Layout& layout, int rank);

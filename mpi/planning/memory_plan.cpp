@@ -49,10 +49,10 @@ RankBytes device_bytes(std::span<const ModelFile* const> models, const wire::Sta
 
 /// Bytes of a rank's part of a pipeline, whose model is one of `models` or of `heads`. For layers in a device's own memory, only their
 /// inputs and outputs count.
-RankBytes part_bytes(std::span<const ModelFile* const> models, std::span<const RankBytes> heads, const wire::Start& plan,
+RankBytes part_bytes(std::span<const ModelFile* const> models, std::span<const RankBytes> draft_heads, const wire::Start& plan,
                      const wire::PipelinePlan& pipeline, std::size_t place, const wire::Hello& hello) {
   const auto number = static_cast<std::size_t>(pipeline.model);
-  if (number >= models.size()) return heads[number - models.size()];
+  if (number >= models.size()) return draft_heads[number - models.size()];
   const LayerRange all = pipeline.layers[place];
   RankBytes bytes = bytes_of_layers(models, plan, pipeline, place, all, hello.threads);
   if (hello.lies_on_devices()) bytes.buffers += device_bytes(models, plan, pipeline, place, all).buffers;
@@ -69,7 +69,7 @@ RankBytes part_bytes(std::span<const ModelFile* const> models, std::span<const R
 }
 
 std::map<std::string, Host> add_up(std::span<const ModelFile* const> models, const wire::Start& plan,
-                                   const std::vector<wire::Hello>& hellos, std::span<const RankBytes> heads) {
+                                   const std::vector<wire::Hello>& hellos, std::span<const RankBytes> draft_heads) {
   std::map<std::string, Host> hosts;
   for (const wire::PipelinePlan& pipeline : plan.pipelines) {
     for (std::size_t s = 0; s < pipeline.layers.size(); ++s) {
@@ -82,7 +82,7 @@ std::map<std::string, Host> add_up(std::span<const ModelFile* const> models, con
                        .device = device};
       Host& host = hosts.try_emplace(wire::memory_of(hellos, rank), first).first->second;
       host.available = std::min(host.available, hellos[rank].available_bytes);
-      const RankBytes bytes = part_bytes(models, heads, plan, pipeline, s, hello);
+      const RankBytes bytes = part_bytes(models, draft_heads, plan, pipeline, s, hello);
       host.bytes.cache_per_cell += bytes.cache_per_cell;
       host.bytes.window_cache += bytes.window_cache;
       host.bytes.buffers += bytes.buffers;
@@ -167,8 +167,8 @@ std::int32_t window_cells(const Hyperparameters& h, std::int32_t cells, std::int
 }
 
 void plan_packing(std::span<const ModelFile* const> models, wire::Start& plan, const std::vector<wire::Hello>& hellos, bool wanted,
-                  std::span<const RankBytes> heads) {
-  const auto hosts = add_up(models, plan, hellos, heads);
+                  std::span<const RankBytes> draft_heads) {
+  const auto hosts = add_up(models, plan, hellos, draft_heads);
   for (wire::PipelinePlan& pipeline : plan.pipelines) {
     pipeline.packed.clear();
     for (const std::int32_t rank : pipeline.ranks) {
@@ -183,11 +183,11 @@ void plan_packing(std::span<const ModelFile* const> models, wire::Start& plan, c
 }
 
 std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, const wire::Start& plan,
-                                     const std::vector<wire::Hello>& hellos, std::span<const RankBytes> heads) {
+                                     const std::vector<wire::Hello>& hellos, std::span<const RankBytes> draft_heads) {
   const std::uint64_t cells = target_cells(plan);
   require_device_layers(models, plan, hellos);
   std::vector<std::string> warnings;
-  for (const auto& [memory, host] : add_up(models, plan, hellos, heads)) {
+  for (const auto& [memory, host] : add_up(models, plan, hellos, draft_heads)) {
     const std::uint64_t cache = host.bytes.cache(cells);
     if (cache + host.bytes.buffers > host.available) {
       const std::uint64_t fixed = host.bytes.buffers + host.bytes.window_cache;

@@ -43,13 +43,13 @@ std::int32_t window_cells(const Hyperparameters& h, std::int32_t cells, std::int
 /// read the file's weights for every token. Whole layers on a device with memory of its own are packed there in any case. `heads`: bytes of
 /// the models whose number is beyond those of `models`.
 void plan_packing(std::span<const ModelFile* const> models, wire::Start& plan, const std::vector<wire::Hello>& hellos, bool wanted,
-                  std::span<const RankBytes> heads = {});
+                  std::span<const RankBytes> draft_heads = {});
 
 /// Adds up, per host, what the ranks there will allocate: cache, and buffers for runs of the plan's batch. Throws UsageError if a host has
 /// less memory, naming its rank and the largest -c that fits; or if a device has too little memory for its whole layers, naming how many
 /// fit. Returns a warning for each host whose ranks' weights do not fit into memory beside that: they would be read from disk for every
 /// token. `models` and then `heads`: in the order of the plan's model numbers.
 std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, const wire::Start& plan,
-                                     const std::vector<wire::Hello>& hellos, std::span<const RankBytes> heads = {});
+                                     const std::vector<wire::Hello>& hellos, std::span<const RankBytes> draft_heads = {});
 
 }  // namespace yamata

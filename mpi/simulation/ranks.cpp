@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "src/simulation/heads_table.hpp"
+#include "src/simulation/draft_heads_table.hpp"
 
 namespace yamata::simulation {
 namespace {
@@ -47,8 +47,8 @@ void Ranks::add_drafter(int first, const std::vector<TableShape>& stages, const 
   drafters_.push_back({first, static_cast<int>(stages.size()), stages.front().one_row_ns});
 }
 
-void Ranks::add_heads(int first, const TableShape& shape, std::vector<std::int32_t> feature_layers, const DraftOptions& options,
-                      std::int32_t batch) {
+void Ranks::add_draft_heads(int first, const TableShape& shape, std::vector<std::int32_t> feature_layers, const DraftOptions& options,
+                            std::int32_t batch) {
   feature_layers_[static_cast<int>(drafters_.size()) + 1] = std::move(feature_layers);
   add_drafter(first, {shape}, options, batch);
 }
@@ -59,8 +59,8 @@ void Ranks::build() {
                           const GroupMember& group) -> std::unique_ptr<StageModel> {
       TableShape shape = shapes_.at(static_cast<std::size_t>(pipeline.model)).at(place);
       shape.exchange = static_cast<VirtualExchange*>(group.exchange);
-      if (const auto heads = feature_layers_.find(pipeline.model); heads != feature_layers_.end())
-        return std::make_unique<HeadsTable>(shape, heads->second, *rank.parts.unit);
+      if (const auto draft_heads = feature_layers_.find(pipeline.model); draft_heads != feature_layers_.end())
+        return std::make_unique<DraftHeadsTable>(shape, draft_heads->second, *rank.parts.unit);
       auto model = std::make_unique<TableModel>(shape, *rank.parts.unit);
       if (pipeline.model == 0) target_models_.push_back(model.get());
       return model;
@@ -76,10 +76,10 @@ void Ranks::make_sources(bool lookup) {
   for (const DrafterRanks& drafter : drafters_) {
     const double cost = target_row_ns_ > 0 ? static_cast<double>(drafter.one_row_ns) / static_cast<double>(target_row_ns_) : 0;
     ++model;
-    const auto heads = feature_layers_.find(model);
+    const auto draft_heads = feature_layers_.find(model);
     sources_->add_drafter({.rank = drafter.first,
                            .model = model,
-                           .feature_layers = heads == feature_layers_.end() ? std::vector<std::int32_t>{} : heads->second},
+                           .feature_layers = draft_heads == feature_layers_.end() ? std::vector<std::int32_t>{} : draft_heads->second},
                           VocabularyMap{}, cost);
   }
   if (lookup) sources_->add_suffixes();

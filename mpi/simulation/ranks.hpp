@@ -28,8 +28,8 @@ class Ranks {
   void add_drafter(int first, const std::vector<TableShape>& stages, const DraftOptions& options, std::int32_t batch);
   /// Adds draft heads on rank `first`, together with a drafter or the head's stage, or alone. They read the target's features at these
   /// layers, the last of which is kOutputFeatures. Call it after adding the drafters.
-  void add_heads(int first, const TableShape& shape, std::vector<std::int32_t> feature_layers, const DraftOptions& options,
-                 std::int32_t batch);
+  void add_draft_heads(int first, const TableShape& shape, std::vector<std::int32_t> feature_layers, const DraftOptions& options,
+                       std::int32_t batch);
   /// Call it after adding the models: all load, and the head begins to decode a text. Call it again for another text when one has finished.
   void begin(const std::vector<std::int32_t>& prompt, const DecodeOptions& options, Decoder::Choose choose, Decoder::OnToken on_token);
 

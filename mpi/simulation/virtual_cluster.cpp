@@ -107,7 +107,7 @@ void Cluster::add_drafters() {
     shape.logits = [this, d](std::uint64_t prefix, std::span<float> logits) { text_->draft_logits(d, prefix, logits); };
     const int rank = scenario_.draft_on_head ? 0 : static_cast<int>(scenario_.stages.size() + d);
     if (scenario_.draft_heads)
-      ranks_.add_heads(rank, shape, {kOutputFeatures}, scenario_.draft, scenario_.decode.batch);
+      ranks_.add_draft_heads(rank, shape, {kOutputFeatures}, scenario_.draft, scenario_.decode.batch);
     else
       ranks_.add_drafter(rank, {shape}, scenario_.draft, scenario_.decode.batch);
   }

@@ -15,7 +15,7 @@ namespace yamata::test {
 namespace {
 
 const std::string kDraft = test::source_path("/models/tales-draft-q8_0.gguf");
-const std::string kHeads = test::source_path("/models/tales-dgf.safetensors");
+const std::string kDraftHeads = test::source_path("/models/tales-dgf.safetensors");
 
 CommandLine parse(const Arguments& arguments) {
   std::vector<const char*> argv{"yamata"};
@@ -95,14 +95,14 @@ TEST(IdleFlags, OfOtherSourcesAndPolicies_areNamed) {
                {"--heads-kind does nothing without --heads", "--heads-quant does nothing without draft heads"});
   expect_lines(idle_in_run({"--mtp", "--heads-quant", "q4_0"}), {});
   expect_lines(idle_in_run({"--mtp", "--heads-kind", "medusa"}), {"--heads-kind does nothing without --heads"});
-  expect_lines(idle_in_run({"--heads", kHeads, "--heads-kind", "dgf", "--draft-units", "cpu"}), {});
+  expect_lines(idle_in_run({"--heads", kDraftHeads, "--heads-kind", "dgf", "--draft-units", "cpu"}), {});
   expect_lines(idle_in_run({"--draft-units", "cpu"}), {"--draft-units does nothing without a draft model or heads"});
   expect_lines(idle_in_run({"--typical-epsilon", "0.1", "--typical-delta", "0.2"}),
                {"--typical-epsilon, --typical-delta do nothing without --acceptance typical"});
   expect_lines(idle_in_run({"--temp", "1", "--acceptance", "typical", "--typical-epsilon", "0.1"}), {});
   expect_lines(idle_in_run({"--tree-depth", "3", "--tree-children", "2"}), {"--tree-depth, --tree-children do nothing with this policy"});
   expect_lines(idle_in_run({"--policy", "dynamic-tree", "--tree-depth", "3", "--p-min", "0.1"}), {"--p-min does nothing with this policy"});
-  expect_lines(idle_in_run({"--preset", "medusa", "--heads", kHeads, "--tree-depth", "3", "--suffix-store", "s"}),
+  expect_lines(idle_in_run({"--preset", "medusa", "--heads", kDraftHeads, "--tree-depth", "3", "--suffix-store", "s"}),
                {"--suffix-store does nothing with this --preset"});
 }
 
@@ -189,7 +189,8 @@ TEST(Flags, ShortOnes_areNamedAsTheyAreWritten) {
 
 TEST(Flags, UnitsOfAPreset_areThoseThatItMeans) {
   expect_refused({"run", "-m", kModel, "-p", "x", "--preset", "duodecoding", "-md", kDraft}, "as in --units cuda:0 --draft-units cpu");
-  expect_refused({"run", "-m", kModel, "-p", "x", "--preset", "dovetail", "--heads", kHeads}, "as in --units cpu --draft-units cuda:0");
+  expect_refused({"run", "-m", kModel, "-p", "x", "--preset", "dovetail", "--heads", kDraftHeads},
+                 "as in --units cpu --draft-units cuda:0");
 }
 
 TEST(Flags, DecimalsAreReadWhole) {

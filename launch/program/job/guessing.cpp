@@ -17,7 +17,7 @@ std::vector<std::string> vocabulary(const Tokenizer& tokenizer) {
 std::vector<VocabularyMap> map_vocabularies(const Job& job, const Tokenizer& tokenizer, const std::string& pre_tokenizer) {
   std::vector<VocabularyMap> maps;
   for (std::size_t d = 1; d < job.layout().size(); ++d) {
-    if (job.is_heads(job.layout()[d].model)) {  // heads use the target's vocabulary
+    if (job.is_draft_heads(job.layout()[d].model)) {  // heads use the target's vocabulary
       maps.push_back({.to_target = {}, .to_draft = {}, .draft_tokens = tokenizer.size()});
       continue;
     }

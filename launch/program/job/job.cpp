@@ -38,20 +38,20 @@ Job::Job(const JobOptions& options, Transport& transport, std::string host, int 
       local_rank_(local_rank),
       local_size_(local_size),
       layout_(make_layout(options_.layer_split.text, transport.size(), static_cast<int>(options_.draft_models.size()),
-                          options_.draft_on_head, static_cast<int>(options_.heads.size()))),
+                          options_.draft_on_head, static_cast<int>(options_.draft_heads.size()))),
       strategy_(options_.strategy.value_or(Strategy::kIterative)),
       models_(1 + options_.draft_models.size()),
-      heads_(options_.heads.size()) {}
+      draft_heads_(options_.draft_heads.size()) {}
 
 const std::string& Job::model_path(std::size_t model) const {
   if (model == 0) return options_.model;
-  return is_heads(static_cast<int>(model)) ? options_.heads[model - models_.size()] : options_.draft_models[model - 1];
+  return is_draft_heads(static_cast<int>(model)) ? options_.draft_heads[model - models_.size()] : options_.draft_models[model - 1];
 }
 
 wire::Hello Job::open() {
   isa_ = cpu::choose_isa();
   open_models();
-  open_heads();
+  open_draft_heads();
   // Launchers bind ranks as if each were one thread; Yamata divides the cores itself.
   topology_ = Topology::detect(transport_.size() > 1);
   find_own_units();
@@ -80,9 +80,9 @@ wire::Hello Job::open() {
 void Job::open_models() {
   const bool open = (layout_is_open() || drafter_placement_is_open()) && transport_.rank() != 0;
   const auto own = static_cast<std::size_t>(layout_[place_of(layout_, transport_.rank())].model);
-  hello_.fingerprints.resize(models_.size() + heads_.size());
+  hello_.fingerprints.resize(models_.size() + draft_heads_.size());
   for (std::size_t m = 0; m < models_.size(); ++m) {
-    const bool reads_target = m == 0 && is_heads(static_cast<int>(own));
+    const bool reads_target = m == 0 && is_draft_heads(static_cast<int>(own));
     if (transport_.rank() != 0 && m != own && !open && !reads_target) continue;
     try {
       models_[m] = ModelFile::open(model_path(m));
@@ -98,33 +98,36 @@ void Job::open_models() {
 }
 
 /// Opens those on this rank, and on rank 0 all, so that heads that do not fit the target are refused before anything is loaded.
-void Job::open_heads() {
+void Job::open_draft_heads() {
   const auto own = static_cast<std::size_t>(layout_[place_of(layout_, transport_.rank())].model);
-  for (std::size_t i = 0; i < heads_.size(); ++i) {
+  for (std::size_t i = 0; i < draft_heads_.size(); ++i) {
     const std::size_t model = models_.size() + i;
     if (transport_.rank() != 0 && model != own) continue;
-    Heads& heads = heads_[i];
-    heads.file = options_.mtp && i + 1 == heads_.size() ? heads::HeadsFile::in_target(models_.front()->file)
-                                                        : heads::HeadsFile::open(model_path(model), heads::find_kind(options_.heads_kind));
-    heads.needs = heads.file->needs(*models_.front(), {0, 1, options_.cache_types}, options_.heads_matrices);
-    hello_.fingerprints[model] = heads.file->fingerprint();
+    DraftHeads& draft_heads = draft_heads_[i];
+    draft_heads.file = options_.mtp && i + 1 == draft_heads_.size()
+                           ? draft_heads::DraftHeadsFile::in_target(models_.front()->file)
+                           : draft_heads::DraftHeadsFile::open(model_path(model), draft_heads::find_kind(options_.draft_heads_kind));
+    draft_heads.needs = draft_heads.file->needs(*models_.front(), {0, 1, options_.cache_types}, options_.draft_heads_matrices);
+    hello_.fingerprints[model] = draft_heads.file->fingerprint();
     if (model == own) hello_.model = static_cast<std::int32_t>(model);
   }
 }
 
 std::string Job::source_name(int model) const {
-  return is_heads(model) ? fmt::format("{} heads", heads::kind_name(heads_[static_cast<std::size_t>(model) - models_.size()].file->kind()))
-                         : "draft model";
+  return is_draft_heads(model)
+             ? fmt::format("{} heads", draft_heads::kind_name(draft_heads_[static_cast<std::size_t>(model) - models_.size()].file->kind()))
+             : "draft model";
 }
 
 std::vector<std::int32_t> Job::feature_layers(int model) const {
-  return is_heads(model) ? heads_[static_cast<std::size_t>(model) - models_.size()].needs.feature_layers : std::vector<std::int32_t>{};
+  return is_draft_heads(model) ? draft_heads_[static_cast<std::size_t>(model) - models_.size()].needs.feature_layers
+                               : std::vector<std::int32_t>{};
 }
 
 /// Whether the planner chooses the layout: with several machines and at most one drafter. With a single machine, the user wants all ranks
 /// to be used. False after the decision.
 bool Job::layout_is_open() const {
-  if (!options_.plans_layout || !heads_.empty() || !layout_.front().shares.empty() || options_.draft_models.size() > 1) return false;
+  if (!options_.plans_layout || !draft_heads_.empty() || !layout_.front().shares.empty() || options_.draft_models.size() > 1) return false;
   if (options_.layer_split.by != LayerSplit::By::kSpeed && options_.layer_split.by != LayerSplit::By::kMeasuredSpeed) return false;
   for (int rank = 1; rank < transport_.size(); ++rank) {
     if (transport_.host(rank) != transport_.host(0)) return true;
@@ -140,7 +143,7 @@ bool Job::splits_by_speed() const {
 
 /// Whether the speeds also determine the drafters' ranks.
 bool Job::drafter_placement_is_open() const {
-  return heads_.empty() && splits_by_speed() && layout_.size() > 1 && layout_[1].ranks.front() != 0;
+  return draft_heads_.empty() && splits_by_speed() && layout_.size() > 1 && layout_[1].ranks.front() != 0;
 }
 
 /// Whether this rank's speed must be measured.
@@ -162,7 +165,7 @@ ThreadChoice Job::choose_cpus(const Topology& topology) const {
   }
   const auto some = [&](int threads) { return assign_cpus(topology, threads, local_rank_, local_size_, options_.numa); };
   const std::vector<int> all = some(options_.threads);
-  const std::size_t own = is_heads(hello_.model) ? 0 : static_cast<std::size_t>(hello_.model);
+  const std::size_t own = is_draft_heads(hello_.model) ? 0 : static_cast<std::size_t>(hello_.model);
   if (options_.threads > 0 || all.size() < 2 || !models_[own]) return {all};
   const ModelFile& model = *models_[own];
   const MeasurementKey key{host_, cpu::isa_name(isa_), hello_.fingerprints[own], 0, local_rank_, local_size_, options_.numa};
@@ -199,12 +202,13 @@ StageFactory Job::stage_factory() {
   return [this](const wire::PipelinePlan& plan, std::size_t place, CacheTypes cache_types,
                 const GroupMember& group) -> std::unique_ptr<StageModel> {
     const auto model = static_cast<std::size_t>(plan.model);
-    const Heads* heads = is_heads(plan.model) && model < models_.size() + heads_.size() ? &heads_[model - models_.size()] : nullptr;
-    if (heads ? !heads->file : is_heads(plan.model) || !models_[model])
+    const DraftHeads* draft_heads =
+        is_draft_heads(plan.model) && model < models_.size() + draft_heads_.size() ? &draft_heads_[model - models_.size()] : nullptr;
+    if (draft_heads ? !draft_heads->file : is_draft_heads(plan.model) || !models_[model])
       throw ClusterError("this rank was started with other flags than rank 0; give all ranks the same ones");
     computes_target_ |= model == 0;
     ComputeUnit& unit = unit_of(model);
-    wire::validate_layers(plan, heads ? 1 : models_[model]->h.layers, 0);
+    wire::validate_layers(plan, draft_heads ? 1 : models_[model]->h.layers, 0);
     const auto packed = place < plan.packed.size() ? static_cast<wire::Packed>(plan.packed[place]) : wire::Packed::kNone;
     const ContextOptions options{.cells = plan.cells,
                                  .sequences = plan.sequences,
@@ -215,7 +219,7 @@ StageFactory Job::stage_factory() {
                                  .window_cells = plan.window_cells,
                                  .first_layers = model == 0 ? first_layers_ : 0,
                                  .pack_first = packed == wire::Packed::kFirstLayers};
-    if (heads) return heads->file->make_stage(*models_.front(), options, options_.heads_matrices, unit);
+    if (draft_heads) return draft_heads->file->make_stage(*models_.front(), options, options_.draft_heads_matrices, unit);
     return std::make_unique<TransformerStage>(models_[model]->file, models_[model]->h, plan.layers.at(place), options, unit);
   };
 }
@@ -238,7 +242,7 @@ std::uint64_t Job::mapped_bytes() const {
   for (const auto& model : models_) {
     if (model) bytes += model->file.resident_bytes();
   }
-  for (const Heads& heads : heads_) bytes += heads.file ? heads.file->resident_bytes() : 0;
+  for (const DraftHeads& draft_heads : draft_heads_) bytes += draft_heads.file ? draft_heads.file->resident_bytes() : 0;
   return bytes;
 }
 
@@ -279,7 +283,7 @@ void Job::start(Head& head, const Purpose& purpose) {
   work_ = expected_work(purpose.prompt_tokens);
   std::vector<std::uint64_t> fingerprints;
   for (const auto& model : models_) fingerprints.push_back(model->file.fingerprint());
-  for (const Heads& heads : heads_) fingerprints.push_back(heads.file->fingerprint());
+  for (const DraftHeads& draft_heads : draft_heads_) fingerprints.push_back(draft_heads.file->fingerprint());
   for (const auto& model : models_) model->file.release_pages();
   tell_guard(Phase::kWatched);
   const auto accepted_plan = [&](const std::vector<wire::Hello>& hellos) {

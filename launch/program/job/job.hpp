@@ -24,7 +24,7 @@
 #include "node/compute_unit.hpp"
 #include "node/cpu/kernels/kernels.hpp"
 #include "node/topology.hpp"
-#include "src/heads/heads_file.hpp"
+#include "src/draft_heads/draft_heads_file.hpp"
 #include "src/model/layer_probe.hpp"
 #include "src/model/model_file.hpp"
 
@@ -42,7 +42,7 @@ class Job {
   /// A draft's file, on rank 0; `index` begins at 1.
   const gguf::File& draft_file(std::size_t index) const { return models_[index]->file; }
   /// Whether a model of the layout is draft heads, which read the target's hidden states.
-  bool is_heads(int model) const { return static_cast<std::size_t>(model) >= models_.size(); }
+  bool is_draft_heads(int model) const { return static_cast<std::size_t>(model) >= models_.size(); }
   /// The name of a draft or of heads, for users.
   std::string source_name(int model) const;
   /// The layers whose features these heads read; empty: it is a draft. On rank 0, after open.
@@ -108,13 +108,13 @@ class Job {
   PipeDeadline pipe_deadline() const;
 
  private:
-  struct Heads {
-    std::optional<heads::HeadsFile> file;
-    heads::Needs needs;
+  struct DraftHeads {
+    std::optional<draft_heads::DraftHeadsFile> file;
+    draft_heads::Needs needs;
   };
   const std::string& model_path(std::size_t model) const;
   void open_models();
-  void open_heads();
+  void open_draft_heads();
   bool layout_is_open() const;
   bool splits_by_speed() const;
   bool drafter_placement_is_open() const;
@@ -168,7 +168,7 @@ class Job {
   Strategy strategy_;
   std::optional<LayoutChoice> layout_choice_;
   std::vector<std::optional<ModelFile>> models_;  // 0: the target; only those that this rank needs are open
-  std::vector<Heads> heads_;                      // in the layout they follow the models; likewise
+  std::vector<DraftHeads> draft_heads_;           // in the layout they follow the models; likewise
   wire::Hello hello_;
   cpu::Isa isa_ = cpu::Isa::kScalar;
   Topology topology_;

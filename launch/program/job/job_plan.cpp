@@ -23,9 +23,9 @@ namespace {
 
 /// Whether every rank's share fits into memory, including weights.
 bool fits_memory(std::span<const ModelFile* const> models, const wire::Start& plan, const std::vector<wire::Hello>& hellos,
-                 std::span<const RankBytes> heads) {
+                 std::span<const RankBytes> draft_heads) {
   try {
-    return plan_memory(models, plan, hellos, heads).empty();
+    return plan_memory(models, plan, hellos, draft_heads).empty();
   } catch (const UsageError&) {
     return false;
   }
@@ -54,8 +54,9 @@ std::vector<std::vector<LayerRange>> Job::target_splits(const std::vector<wire::
 
 double Job::relative_cost(int model) const {
   const auto bytes = [](const ModelFile& m) { return static_cast<double>(read_bytes(m.file, m.h, {0, m.h.layers})); };
-  if (is_heads(model))
-    return static_cast<double>(heads_[static_cast<std::size_t>(model) - models_.size()].needs.evaluation_bytes) / bytes(*models_.front());
+  if (is_draft_heads(model))
+    return static_cast<double>(draft_heads_[static_cast<std::size_t>(model) - models_.size()].needs.evaluation_bytes) /
+           bytes(*models_.front());
   return bytes(*models_[static_cast<std::size_t>(model)]) / bytes(*models_.front());
 }
 
@@ -65,7 +66,8 @@ MeasurementKey Job::savings_key(int model, const Purpose& purpose) const {
   key.isa =
       fmt::format("{}-{}-{:016x}", key.isa, model,
                   fingerprint({.decode = decode, .sampling = purpose.sampling, .layout = layout_, .fingerprints = hello_.fingerprints}));
-  if (!heads_.empty()) key.isa += fmt::format("-{}", options_.heads_matrices ? static_cast<int>(*options_.heads_matrices) : -1);
+  if (!draft_heads_.empty())
+    key.isa += fmt::format("-{}", options_.draft_heads_matrices ? static_cast<int>(*options_.draft_heads_matrices) : -1);
   if (has_draft_units()) key.units += "-" + names_of(draft_units_);
   key.local_size = transport_.size();
   return key;
@@ -185,7 +187,7 @@ DecodeOptions Job::decode_options(const Purpose& purpose) const {
 
 /// The layer split of a draft, or of heads, on their ranks.
 std::vector<LayerRange> Job::draft_split(const ModelPlace& place) const {
-  if (is_heads(place.model)) return {{0, 1}};
+  if (is_draft_heads(place.model)) return {{0, 1}};
   const auto& [file, h] = *models_[static_cast<std::size_t>(place.model)];
   return place.per_rank(split_layers(file, h, place.stage_shares(), place.stages()));
 }
@@ -205,9 +207,9 @@ wire::Start Job::plan(const std::vector<wire::Hello>& hellos, const Purpose& pur
   plan.draft = draft_options(decode.policy);
   std::vector<const ModelFile*> models;
   for (const auto& model : models_) models.push_back(&*model);
-  std::vector<RankBytes> heads;
-  for (const Heads& h : heads_)
-    heads.push_back({h.needs.weight_bytes, h.needs.cache_per_cell, h.needs.row_bytes * static_cast<std::uint64_t>(options_.batch)});
+  std::vector<RankBytes> draft_heads;
+  for (const DraftHeads& h : draft_heads_)
+    draft_heads.push_back({h.needs.weight_bytes, h.needs.cache_per_cell, h.needs.row_bytes * static_cast<std::uint64_t>(options_.batch)});
   const Hyperparameters& target_h = hyperparameters();
   capacities_ = weight_capacities(hellos, buffer_bytes(target_h, {0, target_h.layers}, options_.batch, hello_.threads), layer_bytes());
   const bool writes = purpose.prompt_tokens > 0;  // the job generates a text, which only grows
@@ -226,7 +228,7 @@ wire::Start Job::plan(const std::vector<wire::Hello>& hellos, const Purpose& pur
     if (!place.groups.empty()) pipeline.shares = place.shares;
     pipeline.cells = context() + (target ? decode.guess_cells : plan.draft.room());
     pipeline.sequences = target ? decode.sequences.end : plan.draft.room() + 1;
-    if (writes && !is_heads(place.model))
+    if (writes && !is_draft_heads(place.model))
       pipeline.window_cells = window_cells(models_[static_cast<std::size_t>(place.model)]->h, pipeline.cells,
                                            target ? decode.guess_cells : plan.draft.room(), plan.batch);
     plan.pipelines.push_back(std::move(pipeline));
@@ -234,12 +236,12 @@ wire::Start Job::plan(const std::vector<wire::Hello>& hellos, const Purpose& pur
   for (std::size_t i = 0; i + 1 < splits.size(); ++i) {
     wire::Start faster = plan;
     faster.pipelines.front().layers = splits[i];
-    if (!fits_memory(models, faster, hellos, heads)) continue;
-    plan_packing(models, faster, hellos, options_.repack, heads);
+    if (!fits_memory(models, faster, hellos, draft_heads)) continue;
+    plan_packing(models, faster, hellos, options_.repack, draft_heads);
     return faster;
   }
-  plan_packing(models, plan, hellos, options_.repack, heads);
-  std::ranges::for_each(plan_memory(models, plan, hellos, heads), warn);
+  plan_packing(models, plan, hellos, options_.repack, draft_heads);
+  std::ranges::for_each(plan_memory(models, plan, hellos, draft_heads), warn);
   return plan;
 }
 

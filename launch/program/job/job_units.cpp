@@ -97,7 +97,7 @@ std::unique_ptr<ComputeUnit> Job::make_unit(const std::vector<UnitSpec>& units) 
 /// Sets the measured shares, if the units together are still as fast as in that measurement.
 void Job::begin_shares(SplitUnit& unit, const std::vector<UnitSpec>& units) const {
   const auto own = static_cast<std::size_t>(only_guesses() ? hello_.model : 0);
-  if (is_heads(static_cast<int>(own)) || !models_[own]) return;
+  if (is_draft_heads(static_cast<int>(own)) || !models_[own]) return;
   const MeasurementKey key{host_,       hello_.isa,    hello_.fingerprints[own], hello_.threads, local_rank_,
                            local_size_, options_.numa, names_of(units)};
   const auto kept = read_unit_profile(measurement_folder(), key, std::time(nullptr));

@@ -8,7 +8,7 @@
 #include "launch/program/options/tree_file.hpp"
 #include "launch/program/options/unit_flags.hpp"
 #include "node/error.hpp"
-#include "src/heads/heads_file.hpp"
+#include "src/draft_heads/draft_heads_file.hpp"
 
 namespace yamata {
 
@@ -287,7 +287,7 @@ PolicyOptions read_policy(const cxxopts::ParseResult& r) {
 
 }  // namespace
 
-void add_heads(cxxopts::Options& flags) {
+void add_draft_heads(cxxopts::Options& flags) {
   auto add = flags.add_options(kSpeculationGroup);
   add("heads",
       "Draft heads, which guess from the model's hidden states (Medusa, EAGLE-1 to 3, DGF, MTP): a safetensors file, a folder with one, "
@@ -301,18 +301,19 @@ void add_heads(cxxopts::Options& flags) {
       value_or<std::string>("q8_0"), "TYPE");
 }
 
-void read_heads(const cxxopts::ParseResult& r, JobOptions& job) {
-  if (given(r, "heads")) job.heads = r["heads"].as<std::vector<std::string>>();
-  require(job.heads.size() <= 8, "--heads", "given 8 times at most");
+void read_draft_heads(const cxxopts::ParseResult& r, JobOptions& job) {
+  if (given(r, "heads")) job.draft_heads = r["heads"].as<std::vector<std::string>>();
+  require(job.draft_heads.size() <= 8, "--heads", "given 8 times at most");
   job.mtp = given(r, "mtp");
-  if (job.mtp) job.heads.push_back(job.model);
-  job.heads_kind = text_of(r, "heads-kind");
-  require(job.heads_kind.empty() || heads::find_kind(job.heads_kind), "--heads-kind", "medusa, eagle, dgf, eagle3 or nextn");
+  if (job.mtp) job.draft_heads.push_back(job.model);
+  job.draft_heads_kind = text_of(r, "heads-kind");
+  require(job.draft_heads_kind.empty() || draft_heads::find_kind(job.draft_heads_kind), "--heads-kind",
+          "medusa, eagle, dgf, eagle3 or nextn");
   const auto quant = r["heads-quant"].as<std::string>();
   require(quant == "q8_0" || quant == "q4_0" || quant == "stored", "--heads-quant", "q8_0, q4_0 or stored");
-  job.heads_matrices = quant == "q8_0"   ? heads::MatrixType(TensorType::Q8_0)
-                       : quant == "q4_0" ? heads::MatrixType(TensorType::Q4_0)
-                                         : std::nullopt;
+  job.draft_heads_matrices = quant == "q8_0"   ? draft_heads::MatrixType(TensorType::Q8_0)
+                             : quant == "q4_0" ? draft_heads::MatrixType(TensorType::Q4_0)
+                                               : std::nullopt;
 }
 
 SpeculationOptions read_speculation(const cxxopts::ParseResult& r, JobOptions& job) {

@@ -72,7 +72,7 @@ void add_speculation(cxxopts::Options& flags, const char* strategies, const char
 SpeculationOptions read_speculation(const cxxopts::ParseResult& result, JobOptions& job);
 
 /// The flags of draft heads, in the same group.
-void add_heads(cxxopts::Options& flags);
-void read_heads(const cxxopts::ParseResult& result, JobOptions& job);
+void add_draft_heads(cxxopts::Options& flags);
+void read_draft_heads(const cxxopts::ParseResult& result, JobOptions& job);
 
 }  // namespace yamata

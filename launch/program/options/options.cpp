@@ -32,14 +32,14 @@ JobOptions decided(JobOptions o, int ranks) {
     if (!drafts) o.draft_models.clear();
     if (drafts)
       o.strategy = fits ? Strategy::kPipeInfer : Strategy::kSpeculative;
-    else if (o.guesses_text || !o.heads.empty())
+    else if (o.guesses_text || !o.draft_heads.empty())
       o.strategy = strategy_for_texts(ranks);
     else
       o.strategy = Strategy::kIterative;
   }
   if (o.strategy == Strategy::kIterative) {
     o.draft_models.clear();
-    o.heads.clear();
+    o.draft_heads.clear();
   }
   return o;
 }

@@ -39,13 +39,13 @@ struct LayerSplit {
 struct JobOptions {
   std::string model;
   std::vector<std::string> draft_models;  ///< -md, each repeated as --drafters says
-  std::vector<std::string> heads;         ///< --heads: files of draft heads, which guess from the target's hidden states
+  std::vector<std::string> draft_heads;   ///< --heads: files of draft heads, which guess from the target's hidden states
   bool mtp = false;                       ///< --mtp: the last of these is the model's own file
-  std::string heads_kind;                 ///< --heads-kind; empty: determined by the file's tensors
-  std::optional<TensorType> heads_matrices = TensorType::Q8_0;  ///< --heads-quant
-  std::optional<Strategy> strategy;                             ///< nothing: auto
-  bool draft_on_head = false;                                   ///< --no-async
-  bool guesses_text = false;                                    ///< guess from suffixes of the text, if anything guesses
+  std::string draft_heads_kind;           ///< --heads-kind; empty: determined by the file's tensors
+  std::optional<TensorType> draft_heads_matrices = TensorType::Q8_0;  ///< --heads-quant
+  std::optional<Strategy> strategy;                                   ///< nothing: auto
+  bool draft_on_head = false;                                         ///< --no-async
+  bool guesses_text = false;                                          ///< guess from suffixes of the text, if anything guesses
   bool plans_layout = false;  ///< choose by simulation what --layer-split, --strategy and drafts leave open
   LayerSplit layer_split;
   int generate = 128;                 ///< -n
@@ -68,11 +68,11 @@ struct JobOptions {
   std::vector<std::string> files() const {
     std::vector<std::string> all{model};
     all.insert(all.end(), draft_models.begin(), draft_models.end());
-    all.insert(all.end(), heads.begin(), heads.end());
+    all.insert(all.end(), draft_heads.begin(), draft_heads.end());
     return all;
   }
   /// Whether a draft or heads are given.
-  bool guesses() const { return !draft_models.empty() || !heads.empty(); }
+  bool guesses() const { return !draft_models.empty() || !draft_heads.empty(); }
 };
 
 /// The options with the strategy decided for a job of `ranks` ranks. With a draft model: pipeinfer if there are ranks for it, speculative

@@ -15,7 +15,7 @@ namespace yamata::test {
 namespace {
 
 const std::string kNotes = "my notes\n", kDraft = test::source_path("/models/tales-draft-q8_0.gguf");
-const std::string kHeads = test::source_path("/models/tales-medusa.safetensors");
+const std::string kDraftHeads = test::source_path("/models/tales-medusa.safetensors");
 
 /// A safetensors file of empty tensors with these names.
 std::string safetensors_of(const std::vector<std::string>& names) {
@@ -34,7 +34,7 @@ TEST(RefuseForeign, EachKind_replacesItsOwnFilesOnly) {
   const std::string result = to_json(Generation{}), trace = to_trace(Generation{});
   const std::string features = safetensors_of({"hidden.last", "ids", "prompts", "texts"}),
                     texts = safetensors_of({"ids", "prompts", "texts"});
-  const std::string heads = safetensors_of({"medusa_head.0.0.linear.weight"});
+  const std::string draft_heads = safetensors_of({"medusa_head.0.0.linear.weight"});
   const struct {
     OutputKind kind;
     std::string name;
@@ -43,13 +43,16 @@ TEST(RefuseForeign, EachKind_replacesItsOwnFilesOnly) {
       {OutputKind::kJson,
        "a JSON object",
        {result, "\n{}", "{\"text\": \"\uFFFD\"}"},
-       {run_csv, "GGUF", heads, "{\a" + heads.substr(2), "[models.a]\ntarget = \"x\"\n", "[link](http://x) my notes", "{\\rtf1",
+       {run_csv, "GGUF", draft_heads, "{\a" + draft_heads.substr(2), "[models.a]\ntarget = \"x\"\n", "[link](http://x) my notes", "{\\rtf1",
         "{ this is text", "{}\n{}\n", "[]", result.substr(0, result.size() - 3), std::string(100, '\n')}},
-      {OutputKind::kTrace, "a trace", {trace, trace.substr(0, 50)}, {result, "[]", R"({"traceEvents":1})", "{ this is text", heads}},
+      {OutputKind::kTrace, "a trace", {trace, trace.substr(0, 50)}, {result, "[]", R"({"traceEvents":1})", "{ this is text", draft_heads}},
       {OutputKind::kRunCsv, "the CSV of a run", {run_csv}, {simulation_csv, "strategy\n", "{}"}},
       {OutputKind::kSimulationCsv, "the CSV of a simulation", {simulation_csv}, {run_csv, "{}"}},
-      {OutputKind::kGguf, "a GGUF file", {"GGUF", read_file(kDraft)}, {"{}", "GGU", heads}},
-      {OutputKind::kFeatures, "a file of yamata features", {features}, {heads, texts, read_file(kHeads), features + "x", "{}", "GGUF"}}};
+      {OutputKind::kGguf, "a GGUF file", {"GGUF", read_file(kDraft)}, {"{}", "GGU", draft_heads}},
+      {OutputKind::kFeatures,
+       "a file of yamata features",
+       {features},
+       {draft_heads, texts, read_file(kDraftHeads), features + "x", "{}", "GGUF"}}};
   for (const auto& c : cases) {
     for (const std::string& text : c.own) {
       write_file(file, text);

@@ -118,24 +118,24 @@ TEST_F(OutputTest, TwoOutputsInOneFile_areRefusedHoweverItIsWritten) {
 
 TEST(CheckOutputs, FilesOfAnInput_areNotOverwritten) {
   const TemporaryFolder folder;
-  const std::string heads = folder / "heads", inside = folder / "heads/model.safetensors";
+  const std::string draft_heads = folder / "heads", inside = folder / "heads/model.safetensors";
   const std::string first = folder / "m-00001-of-00002.gguf", second = folder / "m-00002-of-00002.gguf";
   const std::string other = folder / "n-00002-of-00002.gguf";
-  std::filesystem::create_directory(heads);
+  std::filesystem::create_directory(draft_heads);
   for (const std::string& file : {inside, first, second, other}) write_file(file, "{}");
-  EXPECT_THROW(check_outputs({{inside, OutputKind::kJson}}, {heads}), UsageError);
+  EXPECT_THROW(check_outputs({{inside, OutputKind::kJson}}, {draft_heads}), UsageError);
   EXPECT_THROW(check_outputs({{second, OutputKind::kJson}}, {first}), UsageError);
-  EXPECT_NO_THROW(check_outputs({{other, OutputKind::kJson}}, {first, heads}));
+  EXPECT_NO_THROW(check_outputs({{other, OutputKind::kJson}}, {first, draft_heads}));
   write_file(folder / "heads/result.json", "{}");
-  EXPECT_NO_THROW(check_outputs({{folder / "heads/result.json", OutputKind::kJson}}, {heads}));
+  EXPECT_NO_THROW(check_outputs({{folder / "heads/result.json", OutputKind::kJson}}, {draft_heads}));
 }
 
 TEST(CheckOutputs, EveryFileThatACommandReads_isKept) {
   const TemporaryFolder folder;
-  const std::string tree = folder / "tree.json", draft = folder / "draft.gguf", heads = folder / "heads.safetensors";
+  const std::string tree = folder / "tree.json", draft = folder / "draft.gguf", draft_heads = folder / "heads.safetensors";
   write_file(tree, "{\"tree\": [[0]]}");
   std::filesystem::copy_file(test::source_path("/models/tales-draft-q8_0.gguf"), draft);
-  std::filesystem::copy_file(test::source_path("/models/tales-medusa.safetensors"), heads);
+  std::filesystem::copy_file(test::source_path("/models/tales-medusa.safetensors"), draft_heads);
   write_file(folder / "hosts.txt", "a\n");
   const std::string prompts = test::source_path("/launch/experiments/tales.jsonl");
   const Arguments shaped{"--policy", "static-tree", "--tree", tree};
@@ -150,7 +150,7 @@ TEST(CheckOutputs, EveryFileThatACommandReads_isKept) {
   expect_kept(text, shaped, tree);
   expect_kept({"simulate", "--ranks", "2"}, shaped, tree);
   expect_kept(rates, {"-md", draft}, draft);
-  expect_kept(rates, {"--heads", heads}, heads);
+  expect_kept(rates, {"--heads", draft_heads}, draft_heads);
   expect_kept({"plan", "-m", kModel, "--hostfile", folder / "hosts.txt"}, {}, folder / "hosts.txt");
 }
 

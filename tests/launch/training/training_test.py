@@ -78,7 +78,7 @@ class Starting(Scene):
 
 class Layers(Scene):
     def test_eagle3_reads_layers_that_ascend_and_exist_in_a_model_of_any_depth(self):
-        """The same table is in tests/heads/heads_test.cpp."""
+        """The same table is in tests/draft_heads/draft_heads_test.cpp."""
         model = target.load(self.folder / 'target.gguf')
         for layers, read in ((1, [0]), (2, [0, 1]), (3, [0, 1, 2]), (4, [1, 2, 3]), (5, [1, 2, 3]), (6, [2, 3, 4]), (7, [2, 3, 4]),
                              (8, [2, 4, 5]), (32, [2, 16, 29])):

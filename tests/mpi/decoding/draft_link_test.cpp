@@ -99,14 +99,14 @@ TEST_F(DraftLinkTest, AnotherRequest_isToldFromItsBeginning_andGuessesOfTheOneBe
 }
 
 TEST_F(DraftLinkTest, HeadsThatWereNotYetAsked_haveMissedNothing) {
-  DraftLink heads(head_, 1, {.rank = 1, .model = 2, .feature_layers = {kOutputFeatures}}, {}, 0.25);
-  const double before = heads.expected_acceptance();
+  DraftLink draft_heads(head_, 1, {.rank = 1, .model = 2, .feature_layers = {kOutputFeatures}}, {}, 0.25);
+  const double before = draft_heads.expected_acceptance();
   for (const std::uint64_t request : {6, 7}) {
-    heads.begin(request);
-    heads.guess(tree_, text_, {.epoch = 1, .most = 8, .min_drafts = 8});
-    heads.learn(tree_, 3);
+    draft_heads.begin(request);
+    draft_heads.guess(tree_, text_, {.epoch = 1, .most = 8, .min_drafts = 8});
+    draft_heads.learn(tree_, 3);
   }
-  EXPECT_EQ(heads.expected_acceptance(), before);
+  EXPECT_EQ(draft_heads.expected_acceptance(), before);
 }
 
 TEST_F(DraftLinkTest, DraftThatDoesNotAnswer_isToldNoMore_untilItDoes) {

@@ -68,9 +68,9 @@ TEST(Layout, Heads_lieOnTheHeadUnlessTheyHaveShares) {
   const Layout alone = make_layout("auto", 3, 0, false, 2);
   EXPECT_EQ(alone[0].ranks, (Ranks{0, 1, 2}));
   ASSERT_EQ(alone.size(), 3u);
-  for (const std::size_t heads : {1, 2}) {
-    EXPECT_EQ(alone[heads].model, static_cast<int>(heads));
-    EXPECT_EQ(alone[heads].ranks, Ranks{0});
+  for (const std::size_t draft_heads : {1, 2}) {
+    EXPECT_EQ(alone[draft_heads].model, static_cast<int>(draft_heads));
+    EXPECT_EQ(alone[draft_heads].ranks, Ranks{0});
   }
   const Layout beside = make_layout("auto", 3, 1, false, 1);
   EXPECT_EQ(beside[1].ranks, Ranks{2}) << "the draft";
@@ -91,9 +91,9 @@ TEST(Layout, SharesAndRanksThatDiffer_areRefused) {
 }
 
 /// The message with which a layout is refused.
-std::string refusal(const std::string& layer_split, int ranks, int drafts, bool draft_on_head, int heads = 0) {
+std::string refusal(const std::string& layer_split, int ranks, int drafts, bool draft_on_head, int draft_heads = 0) {
   try {
-    make_layout(layer_split, ranks, drafts, draft_on_head, heads);
+    make_layout(layer_split, ranks, drafts, draft_on_head, draft_heads);
   } catch (const UsageError& error) {
     return error.what();
   }
@@ -119,7 +119,7 @@ TEST(Layout, DraftsThatCannotBePlaced_areRefusedWithARemedyThatHelps) {
 TEST(Layout, SlashesThatDoNotFitTheDraftersAndHeads_areRefusedWithASplitForTheseRanks) {
   struct Case {
     const char* split;
-    int ranks, drafts, heads;
+    int ranks, drafts, draft_heads;
     const char* says;
     std::vector<const char*> remedies;
   };
@@ -170,9 +170,9 @@ TEST(Layout, SlashesThatDoNotFitTheDraftersAndHeads_areRefusedWithASplitForThese
                           "nothing drafts; name a draft for each slash with -md FILE.gguf or --heads FILE, or write 0.33,0.33,0.33 for",
                           {"0.33,0.33,0.33"}},
                          {"0.5,0.5/0.5,0.5", 4, 0, 1, "heads lie on one rank; for 4 ranks write 0.33,0.33,0.33/1", {"0.33,0.33,0.33/1"}}}) {
-    const std::string said = refusal(c.split, c.ranks, c.drafts, false, c.heads);
+    const std::string said = refusal(c.split, c.ranks, c.drafts, false, c.draft_heads);
     EXPECT_NE(said.find(c.says), std::string::npos) << c.says << " in: " << said;
-    for (const char* remedy : c.remedies) EXPECT_EQ(refusal(remedy, c.ranks, c.drafts, false, c.heads), "") << remedy;
+    for (const char* remedy : c.remedies) EXPECT_EQ(refusal(remedy, c.ranks, c.drafts, false, c.draft_heads), "") << remedy;
   }
   EXPECT_EQ(refusal("0.5,0.5/1", 3, 1, false, 2), "") << "heads on rank 0";
 }

@@ -47,7 +47,7 @@ std::vector<MessageKind> make_kinds() {
   const auto commit = [](const Bytes& b) {
     validate(wire::decode_commit(b), {.position = 2, .cells = kSampleCells, .vocabulary = kSampleVocabulary}, 0);
   };
-  const auto heads_commit = [](const Bytes& b) {
+  const auto draft_heads_commit = [](const Bytes& b) {
     validate(wire::decode_commit(b), {.position = 0, .cells = kSampleCells, .vocabulary = kSampleVocabulary, .features = kSampleWidth}, 0);
   };
   const auto guesses = [](const Bytes& b) {
@@ -65,7 +65,7 @@ std::vector<MessageKind> make_kinds() {
       {"commit to heads",
        {encode(wire::Commit{
            .request = 3, .epoch = 2, .tokens = {5, 6, 7}, .model = 2, .features = {kFloats.begin(), kFloats.begin() + 2 * kSampleWidth}})},
-       heads_commit},
+       draft_heads_commit},
       {"guesses", {encode(sample_guesses())}, guesses},
       {"hello", {encode(sample_hello())}, [](const Bytes& b) { validate(wire::decode_hello(b), 1); }},
       {"speed", {encode(wire::Measured{0.25, {1.5, 2}})}, [](const Bytes& b) { validate(wire::decode_measured(b), 1); }},

@@ -56,18 +56,18 @@ void draw_features(Draw& draw, Scenario& s) {
 }
 
 /// A drafter on the head, or one that may die, would have the heads on the same rank.
-void draw_heads(Scenario& s, Draw& draw) {
+void draw_draft_heads(Scenario& s, Draw& draw) {
   const bool speculates = s.decode.strategy != Strategy::kIterative && s.decode.sequences.end > 1 && s.decode.guess_cells > 0;
   const bool beside = !s.drafters.empty() && s.drafters[0].ranks == 1 && !s.drafter_that_dies;
   for (int count = speculates && draw.chance(35) ? draw.between(1, 2) : 0; count > 0; --count) {
-    Scenario::Heads heads{.place = static_cast<Scenario::Heads::Place>(draw.between(0, beside ? 2 : 1)),
-                          .layers = {},
-                          .disagreement = draw.between(0, 80) / 100.0};
+    Scenario::DraftHeads draft_heads{.place = static_cast<Scenario::DraftHeads::Place>(draw.between(0, beside ? 2 : 1)),
+                                     .layers = {},
+                                     .disagreement = draw.between(0, 80) / 100.0};
     for (std::int32_t layer = 0; layer < static_cast<std::int32_t>(s.stages.size()); ++layer) {
-      if (draw.chance(30)) heads.layers.push_back(layer);
+      if (draw.chance(30)) draft_heads.layers.push_back(layer);
     }
-    heads.layers.push_back(kOutputFeatures);
-    s.heads.push_back(std::move(heads));
+    draft_heads.layers.push_back(kOutputFeatures);
+    s.draft_heads.push_back(std::move(draft_heads));
   }
 }
 
@@ -112,7 +112,7 @@ Scenario Scenario::random(std::uint64_t seed) {
   draw_features(draw, s);
   if (draw.chance(40)) draw_shaped_policy(draw, s.decode.policy);
   if (s.decode.lookup && s.decode.strategy == Strategy::kSpeculative && draw.chance(30)) s.drafters.clear();
-  draw_heads(s, draw);
+  draw_draft_heads(s, draw);
   if (draw.chance(50)) s.window = draw.between(1, 6);
   return s;
 }
@@ -129,7 +129,7 @@ std::string Scenario::describe() const {
   if (decode.lookup) text += ", lookup";
   if (!feature_layers.empty()) text += fmt::format(", features of {} layers", feature_layers.size());
   if (texts > 1) text += fmt::format(", {} texts", texts);
-  for (const Heads& h : heads)
+  for (const DraftHeads& h : draft_heads)
     text += fmt::format(", heads at place {} of {} layers ({:.2f} differs)", static_cast<int>(h.place), h.layers.size(), h.disagreement);
   for (const Drafter& d : drafters)
     text += fmt::format(", drafter on {} ranks{} ({:.2f} differs)", d.ranks, d.group ? " in a group" : "", d.disagreement);

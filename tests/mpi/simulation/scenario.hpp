@@ -27,12 +27,12 @@ struct Scenario {
   int texts = 1;                             ///< one after another
   std::vector<std::int32_t> feature_layers;  ///< layers at which a source reads features
   /// Heads on a rank of their own, on the head, or on the first drafter's rank; they read the last of feature_layers, kOutputFeatures.
-  struct Heads {
+  struct DraftHeads {
     enum class Place { kHead, kOwnRank, kDrafter } place = Place::kHead;
     std::vector<std::int32_t> layers;
     double disagreement = 0.3;
   };
-  std::vector<Heads> heads;
+  std::vector<DraftHeads> draft_heads;
   std::function<void(wire::Commit& commit)> tamper;  ///< changes the heads' messages, for tests
   int operations = 3;                                ///< per run and stage
   SamplingParams sampling;

@@ -32,7 +32,7 @@ class Cluster {
  private:
   void build();
   void set_window(TableShape& shape, int rows, int guesses) const;
-  void build_heads(TableShape shape, int next);
+  void build_draft_heads(TableShape shape, int next);
   void draw_prompt();
   void begin();
   void write_text(Outcome& outcome);
@@ -59,7 +59,7 @@ class Cluster {
 int ranks_of(const Scenario& s) {
   int ranks = std::accumulate(s.stages.begin(), s.stages.end(), 0);
   for (const auto& drafter : s.drafters) ranks += drafter.ranks;
-  for (const auto& heads : s.heads) ranks += heads.place == Scenario::Heads::Place::kOwnRank;
+  for (const auto& draft_heads : s.draft_heads) ranks += draft_heads.place == Scenario::DraftHeads::Place::kOwnRank;
   return ranks;
 }
 
@@ -148,7 +148,7 @@ void Cluster::build() {
         scenario_.draft, scenario_.decode.batch);
     next += count;
   }
-  build_heads(shape, next);
+  build_draft_heads(shape, next);
 }
 
 void Cluster::set_window(TableShape& shape, int rows, int guesses) const {
@@ -158,22 +158,22 @@ void Cluster::set_window(TableShape& shape, int rows, int guesses) const {
 }
 
 /// `shape`: of a draft; `next`: the first unused rank.
-void Cluster::build_heads(TableShape shape, int next) {
+void Cluster::build_draft_heads(TableShape shape, int next) {
   const std::uint64_t seed = scenario_.seed;
   int drafter = std::accumulate(scenario_.stages.begin(), scenario_.stages.end(), 0);
   shape.stage = shape.member = 0;
   shape.stages = shape.members = 1;
-  for (std::size_t i = 0; i < scenario_.heads.size(); ++i) {
-    const Scenario::Heads& heads = scenario_.heads[i];
-    shape.logits = [seed, i, disagreement = heads.disagreement](std::uint64_t prefix, std::span<float> logits) {
+  for (std::size_t i = 0; i < scenario_.draft_heads.size(); ++i) {
+    const Scenario::DraftHeads& draft_heads = scenario_.draft_heads[i];
+    shape.logits = [seed, i, disagreement = draft_heads.disagreement](std::uint64_t prefix, std::span<float> logits) {
       const bool differs = share(mix(prefix, i + 100)) < disagreement;
       table_logits(prefix, differs ? mix(seed, i + 100) : seed, logits);
     };
-    using enum Scenario::Heads::Place;
-    ranks_->add_heads(heads.place == kHead      ? 0
-                      : heads.place == kOwnRank ? next++
-                                                : drafter,
-                      shape, heads.layers, scenario_.draft, scenario_.decode.batch);
+    using enum Scenario::DraftHeads::Place;
+    ranks_->add_draft_heads(draft_heads.place == kHead      ? 0
+                            : draft_heads.place == kOwnRank ? next++
+                                                            : drafter,
+                            shape, draft_heads.layers, scenario_.draft, scenario_.decode.batch);
   }
 }
 

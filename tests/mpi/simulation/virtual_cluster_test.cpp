@@ -212,9 +212,9 @@ TEST(VirtualCluster, DraftHeads_evaluateTheirGuessesAgainWhenTheyAreText) {
       model.draft_on_head = on_head;
       model.slowness.assign(model.stages.size() + (on_head ? 0 : 1), 1.0);
       model.text.top1 = model.text.top4 = 0.9;
-      Scenario heads = model;
-      heads.draft_heads = true;
-      EXPECT_GT(time_of(heads), time_of(model)) << on_head;
+      Scenario draft_heads = model;
+      draft_heads.draft_heads = true;
+      EXPECT_GT(time_of(draft_heads), time_of(model)) << on_head;
     }
   }
 }
