@@ -6,7 +6,9 @@
 #include "node/cpu/probe/probe_kernels.hpp"
 #include "node/error.hpp"
 
-#ifdef __aarch64__
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__)
 #include <sys/auxv.h>
 #endif
 
@@ -17,6 +19,20 @@ namespace {
   throw UsageError(std::string("the kernels of '") + isa_name(isa) +
                    "' are not in this program, which was built for another processor; choose another instruction set");
 }
+
+#ifdef __x86_64__
+// clang 14 has no builtins for these two. They use registers that AVX2 uses, too, so no other state must be saved.
+bool has_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
+}
+
+bool has_avx_vnni() {
+  constexpr unsigned kAvxVnni = 1u << 4;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & kAvxVnni) != 0;
+}
+#endif
 
 }  // namespace
 
@@ -50,10 +66,8 @@ bool isa_usable(Isa isa) {
   if (isa == Isa::kScalar) return true;
 #if defined(__x86_64__)
   // These builtins also check whether the operating system saves the wide registers.
-  if (isa == Isa::kAvx2) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-  }
-  if (isa == Isa::kAvxVnni) return isa_usable(Isa::kAvx2) && __builtin_cpu_supports("avxvnni");
+  if (isa == Isa::kAvx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+  if (isa == Isa::kAvxVnni) return isa_usable(Isa::kAvx2) && has_avx_vnni();
   if (isa == Isa::kAvx512) {
     return isa_usable(Isa::kAvx2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni");
