@@ -13,6 +13,7 @@
 #include "launch/commands/unit_report.hpp"
 #include "launch/program/output/output_file.hpp"
 #include "launch/program/output/standard_output.hpp"
+#include "launch/program/output/version.hpp"
 #include "launch/program/planning/unit_profiler.hpp"
 #include "node/cpu/cpu_unit.hpp"
 #include "node/cpu/probe/probe.hpp"
@@ -95,7 +96,7 @@ Profile describe_machine(const Topology& topology, cpu::Isa isa) {
   char host[256] = "localhost";
   gethostname(host, sizeof(host) - 1);
   profile.host = host;
-  profile.version = YAMATA_VERSION;
+  profile.version = version();
   profile.date = fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)));
   profile.cpu = cpu_name();
   profile.isa = cpu::isa_name(isa);

@@ -67,7 +67,8 @@ def parse(words, description=None, parser_class=Parser):
     parser.add_argument('--delay', type=values('delay'), default=[], metavar='TIME', help='one-way delay such as 0.1ms (default: none)')
     parser.add_argument('--mpirun', default='', metavar='FLAGS',
                         help="additional flags of mpirun, in one word: --mpirun='--mca btl_tcp_links 2'")
-    parser.add_argument('program', nargs='+', metavar='PROGRAM', help='the command, with its arguments; yamata means the program in build/')
+    parser.add_argument('program', nargs='+', metavar='PROGRAM',
+                        help='the command, with its arguments; yamata means the program that was built or installed with this script')
     arguments, rest = parser.parse_known_args(words)
     if rest:
         parser.error("write -- before the program, as in launch/emulate --hosts 2 -- yamata run -m FILE.gguf -p 'Once'; "

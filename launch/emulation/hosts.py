@@ -10,8 +10,9 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-SWITCH = pathlib.Path(os.environ.get('YAMATA_BUILD', ROOT / 'build')) / 'emulated-switch'
+from common import places
+
+SWITCH = places.program('emulated-switch')
 GROUPS = pathlib.Path('/sys/fs/cgroup')
 PREFIX = 'yem'
 MOST_HOSTS = 200  # number of addresses in a network
@@ -174,7 +175,7 @@ class Cluster:
         clean()
         try:
             self.folder.mkdir(mode=0o700)
-            self.keeper = subprocess.Popen([sys.executable, __file__, '--keep', self.prefix], stdin=subprocess.PIPE,
+            self.keeper = subprocess.Popen([sys.executable, places.LAUNCH / 'emulate', '--keep', self.prefix], stdin=subprocess.PIPE,
                                            stdout=subprocess.DEVNULL, start_new_session=True)
             self.switch = subprocess.Popen([str(SWITCH), self.prefix, str(self.count + 1)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                            text=True, start_new_session=True)
@@ -228,7 +229,7 @@ class Cluster:
 
     def command(self, program, ranks=None, mpirun=(), without=None):
         """The command that starts `program` with one rank per host, or on all hosts except number `without`."""
-        agent = f'{sys.executable} {ROOT / "launch" / "emulate"} --agent {self.prefix}'
+        agent = f'{sys.executable} {places.LAUNCH / "emulate"} --agent {self.prefix}'
         names = [host.name for index, host in enumerate(self.hosts) if index != without][:ranks]
         return [*inside(self.desk), 'mpirun', '-np', str(len(names)), '--host', ','.join(names), '--map-by', 'node', '--bind-to', 'none',
                 '--mca', 'plm', 'rsh', '--mca', 'plm_rsh_agent', agent, '--mca', 'plm_rsh_no_tree_spawn', '1',
@@ -311,7 +312,3 @@ def serve_agent(prefix, words):
     while words and words[0].startswith('-'):
         words = words[1:]
     Host(prefix, words[0]).enter(' '.join(words[1:]))
-
-
-if __name__ == '__main__':
-    keep(sys.argv[sys.argv.index('--keep') + 1])

@@ -15,6 +15,7 @@
 #include "launch/program/options/flag_groups.hpp"
 #include "launch/program/options/flag_values.hpp"
 #include "launch/program/options/nearest_word.hpp"
+#include "launch/program/output/version.hpp"
 #include "node/error.hpp"
 #include "node/read_number.hpp"
 
@@ -38,7 +39,7 @@ commands
   quantize    convert a model file to another format, such as Q4_K_M
   features    write hidden states of a model over a text, to train draft heads
   simulate    predict what more ranks, a faster network or a better draft would give
-  --version   print the version
+  --version   print the version and the commit
 
 'yamata COMMAND --help' lists the flags of a command.
 )";
@@ -320,7 +321,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     return line;
   }
   if (name == "--version") {
-    line.text = fmt::format("yamata {}\n", YAMATA_VERSION);
+    line.text = fmt::format("yamata {} (commit {})\n", version(), commit());
     return line;
   }
   const Command& command = find_command(name);

@@ -14,6 +14,7 @@
 #include "launch/program/output/output_file.hpp"
 #include "launch/program/output/progress_bar.hpp"
 #include "launch/program/output/standard_output.hpp"
+#include "launch/program/output/version.hpp"
 #include "launch/program/output/warnings.hpp"
 #include "launch/program/planning/kept_links.hpp"
 #include "launch/program/planning/measurement_cache.hpp"
@@ -57,7 +58,7 @@ wire::Hello Job::open() {
   find_own_units();
   const ThreadChoice threads = choose_cpus(topology_);
   cpus_ = threads.cpus;
-  hello_.version = YAMATA_VERSION;
+  hello_.version = version();
   hello_.host = host_;
   hello_.isa = cpu::isa_name(isa_);
   hello_.threads = static_cast<std::int32_t>(cpus_.size());

@@ -1,9 +1,10 @@
 """The flags of a script."""
 import argparse
 import math
-import os
 import re
 import sys
+
+from . import places
 
 
 def number(kind, least, most=math.inf):
@@ -27,7 +28,7 @@ class Parser(argparse.ArgumentParser):
     """Reports bad usage in one line with exit code 1, like yamata itself. `description`: the script's docstring."""
 
     def __init__(self, description=None, **rest):
-        super().__init__(**{'prog': f'launch/{os.path.basename(sys.argv[0])}', **rest}, description=description,
+        super().__init__(**{'prog': places.command(), **rest}, description=description,
                          formatter_class=argparse.RawDescriptionHelpFormatter)
 
     def parse_known_args(self, args=None, namespace=None):
@@ -38,9 +39,12 @@ class Parser(argparse.ArgumentParser):
                 self.error(f"'{flag}' is no flag; write -{flag}")  # argparse would take its first letter for one
         return super().parse_known_args(args, namespace)
 
+    def format_help(self):
+        return places.as_written(super().format_help())
+
     def _print_message(self, message, file=None):
         (file or sys.stderr or sys.stdout).write(message)  # argparse's own hides that it cannot be written
 
     def error(self, message):
         script = self.prog.split()[0].removeprefix('launch/')
-        self.exit(1, f'{script}: {message}; see {self.prog} --help\n')
+        self.exit(1, f'{script}: {places.as_written(message)}; see {self.prog} --help\n')

@@ -1,21 +1,19 @@
 """Provides matplotlib for a script, even if this Python does not have it."""
 import importlib.util
 import os
-import pathlib
 import subprocess
 import sys
 
-from common import interrupt
+from common import interrupt, places
 from common.problem import Problem
 
-LAUNCH = pathlib.Path(__file__).resolve().parents[2]
 SYSTEM_PYTHON = '/usr/bin/python3'  # the Python of Debian's packages
 
 
 def provide(script):
     """Imports matplotlib. If it is missing, installs Debian's and continues `script` in the system's Python."""
     if not importlib.util.find_spec('matplotlib') and 'YAMATA_PLOT_AGAIN' not in os.environ:
-        subprocess.run([LAUNCH / 'install-packages', '--plots'], check=False)
+        subprocess.run([places.LAUNCH / 'install-packages', '--plots'], check=False)
         importlib.invalidate_caches()
     if importlib.util.find_spec('matplotlib'):
         with interrupt.ends_at_once():

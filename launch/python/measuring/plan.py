@@ -13,6 +13,7 @@ import tomllib
 from emulation import flags as emulated
 
 from . import prompts
+from common import places
 from common.files import reading
 from common.flags import Parser
 from .plan_values import (MAX_RUNS, MAX_SEED, MAX_TOKENS, SWEPT, as_list, flag_of, is_temperature, number, refuse_given, refuse_unknown,
@@ -20,8 +21,7 @@ from .plan_values import (MAX_RUNS, MAX_SEED, MAX_TOKENS, SWEPT, as_list, flag_o
 from common.problem import Problem
 from .summary import SETUP
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-EMULATE = str(ROOT / 'launch' / 'emulate')
+EMULATE = str(places.LAUNCH / 'emulate')
 TOP_KEYS = {'yamata', 'models', 'clusters', 'strategies', 'programs', 'prompts', 'sweep', 'flags', 'tokens', 'temperature', 'seed',
             'repeats', 'deadline_s', 'baseline'}
 CLUSTER_KINDS = {'hostfile': {'hostfile', 'ranks', 'mpirun'}, 'hosts': {'hosts', 'cpu', 'rate', 'delay', 'emulate'},
@@ -74,7 +74,7 @@ def read(path):
     """The parsed TOML file at `path`."""
     try:
         with reading(path, 'name a TOML file, such as launch/experiments/demo.toml', 1):
-            return tomllib.loads(pathlib.Path(path).read_text())
+            return places.with_own_files(tomllib.loads(pathlib.Path(path).read_text()))
     except RecursionError:
         raise Problem(f'{path} is not TOML: its values are nested too deeply') from None
     except ValueError as error:
@@ -253,7 +253,7 @@ class Plan:
         if not strategies and not programs:
             raise Problem('there is nothing to run; write [strategies] or [programs.NAME]')
         self.toml = toml
-        self.yamata = require_text('yamata', toml.get('yamata', 'build/yamata'), 'give the name of the program')
+        self.yamata = require_text('yamata', toml.get('yamata', places.named_program()), 'give the name of the program')
         self.flags = run_flags('flags', toml.get('flags', []))
         self.deadline_s = number(toml, 'deadline_s', 600, 0.01)
         self.tokens = whole_numbers(toml, 'tokens', 64, 1, MAX_TOKENS)

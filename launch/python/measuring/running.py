@@ -145,7 +145,7 @@ class Machine:
             version = subprocess.run([yamata, '--version'], capture_output=True, text=True, check=False).stdout.split()
         except OSError:  # other programs are measured
             version = []
-        self.columns = {'yamata_version': version[-1] if version else '',
+        self.columns = {'yamata_version': version[1] if len(version) > 1 else '',
                         'yamata_sha256': hashlib.sha256(pathlib.Path(yamata).read_bytes()).hexdigest()[:16] if version else '',
                         'cpu': cpu[1] if cpu else platform.machine(), 'cores': os.cpu_count(), 'kernel': platform.release()}
 

@@ -1,27 +1,18 @@
 """Provides a Python with PyTorch and gguf for training scripts."""
 import importlib.util
 import os
-import pathlib
 import subprocess
 import sys
 
+from common import places
 from common.problem import Problem
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
 SYSTEM_PYTHON = '/usr/bin/python3'  # the Python of Debian's packages
 AGAIN = 'YAMATA_TRAIN_AGAIN'
 
 
-def build_folder():
-    return pathlib.Path(os.environ.get('YAMATA_BUILD', ROOT / 'build'))
-
-
-def program():
-    return build_folder() / 'yamata'
-
-
 def environment_folder():
-    return build_folder() / 'training-python'
+    return places.kept_folder() / 'training-python'
 
 
 def is_system_python():
@@ -37,8 +28,9 @@ def run(*command):
 
 
 def provide(script, modules=('torch', 'gguf')):
-    """Continues `script` in a Python that has `modules`: in the current one if it has them; else in a virtual environment below the build
-    folder that also sees Debian's python3-torch (launch/install-packages --training), with gguf from PyPI. Raises Problem if that fails."""
+    """Continues `script` in a Python that has `modules`: in the current one if it has them; else in a virtual environment below
+    places.kept_folder() that also sees Debian's python3-torch (launch/install-packages --training), with gguf from PyPI. Raises Problem if
+    that fails."""
     os.environ.setdefault('OMP_WAIT_POLICY', 'passive')  # spinning threads make training many times slower if others need the core
     lacking = missing(modules)
     if not lacking:
@@ -80,7 +72,7 @@ def go_on(python, script):
 def make_environment(python, needs_torch, remedy):
     folder = python.parent.parent
     print(f'making a Python environment in {folder}', file=sys.stderr, flush=True)
-    if not run(ROOT / 'launch' / 'install-packages', '--training' if needs_torch else '--gguf'):
+    if not run(places.LAUNCH / 'install-packages', '--training' if needs_torch else '--gguf'):
         raise Problem(f'Debian\'s packages for training could not be installed; {remedy}')
     folder.parent.mkdir(parents=True, exist_ok=True)
     if not run(SYSTEM_PYTHON, '-m', 'venv', '--clear', '--system-site-packages', folder):

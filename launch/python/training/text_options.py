@@ -2,11 +2,11 @@
 import argparse
 import pathlib
 
+from common import places
 from common.files import part_of, real_place, refuse_foreign, safetensors_header
 from common.flags import Parser, number
 from common.problem import Problem, refuse_overwriting
 
-from . import python_here
 from .shards import shards_of
 
 REMEDY = 'choose another file with -o'
@@ -36,8 +36,8 @@ def check(options):
     refuse_foreign(out, holds_texts, 'a file of texts', REMEDY)
     if len(shards := shards_of(out)) > 1:
         raise Problem(f'{shards[1]} would continue the texts of {out}; delete it, or {REMEDY}')
-    if not python_here.program().exists():
-        raise Problem(f'{python_here.program()}, which tokenizes, is missing; build it (launch/demo does), or set YAMATA_BUILD', 2)
+    if not places.program().exists():
+        raise Problem(f'{places.program()}, which tokenizes, is missing; build it (launch/demo does), or set YAMATA_BUILD', 2)
 
 
 def read(arguments, description):

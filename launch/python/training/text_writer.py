@@ -8,9 +8,10 @@ import numpy
 import torch
 from torch.nn import functional
 
+from common import places
 from common.problem import Problem
 
-from . import python_here, safetensors_file, target, whole_target
+from . import safetensors_file, target, whole_target
 from .device import device_of, enough_memory
 
 MOST_FIRST_TOKENS = 1500
@@ -20,7 +21,7 @@ ENDS = ('tokenizer.ggml.eos_token_id', 'tokenizer.ggml.eot_token_id')
 
 def tokenize(model, text, *flags):
     """The program's token ids. Raises Problem (2) with its words if it cannot tokenize."""
-    done = subprocess.run([python_here.program(), 'tokenize', '-m', model, '-f', '-', '--ids', *flags], input=text, capture_output=True,
+    done = subprocess.run([places.program(), 'tokenize', '-m', model, '-f', '-', '--ids', *flags], input=text, capture_output=True,
                           encoding='utf-8', errors='surrogateescape', check=False)
     if done.returncode:
         raise Problem((done.stderr.strip().splitlines() or ['yamata tokenize failed; build it again'])[-1].removeprefix('yamata: '), 2)
