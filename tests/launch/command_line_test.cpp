@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "node/topology.hpp"
+#include "tests/launch/expect_fault.hpp"
 #include "tests/launch/process.hpp"
 #include "tests/paths.hpp"
 
@@ -16,15 +17,6 @@ namespace yamata::test {
 namespace {
 
 constexpr const char* kPrompt = "Once upon a time";
-
-/// Expects the command to fail with this code and one line that contains all `words`.
-void expect_fault(const Arguments& arguments, int code, const std::vector<std::string>& words) {
-  const Outcome outcome = run(yamata(arguments));
-  EXPECT_EQ(outcome.code, code) << outcome.err;
-  EXPECT_EQ(outcome.out, "");
-  ASSERT_EQ(outcome.complaints().size(), 1u) << outcome.err;
-  for (const std::string& word : words) EXPECT_NE(outcome.complaints()[0].find(word), std::string::npos) << word << " in: " << outcome.err;
-}
 
 TEST(CommandLine, Help_listsCommandsAndEveryCommandItsFlags) {
   const Outcome all = run(yamata({"--help"}));
@@ -56,14 +48,16 @@ TEST(CommandLine, BadUsage_isExitCode1) {
   expect_fault({"run", "-m", kModel, "-p", "x", "-ctk", "q2"}, 1, {"-ctk", "q8_0"});
   expect_fault({"run", "-m", kModel, "-p", "x", "-ctv", "f64"}, 1, {"-ctv"});
   expect_fault({"run", "-m", kModel, "-p", "x", "--logits-checksum"}, 1, {"--logits-checksum", "--json"});
-  expect_fault({"run", "-m", kModel, "-f", "/nonexistent/prompt"}, 2, {"/nonexistent/prompt"});
+  const TemporaryFolder folder;
+  expect_fault({"run", "-m", kModel, "-f", folder / "absent"}, 2, {folder / "absent"});
   expect_fault({"run", "-m", kModel, "-p", kPrompt, "-c", "3"}, 1, {"-c"});
   expect_fault({"run", "-m", kModel, "-p", kPrompt, "-c", "2000000000"}, 1, {"MiB", "-c"});
   expect_fault({"perplexity", "-m", kModel, "-p", "short", "-c", "512"}, 1, {"-c"});
 }
 
 TEST(CommandLine, ResultThatCannotBeWritten_isRefusedBeforeTheWork) {
-  expect_fault({"run", "-m", kModel, "-p", "x", "--json", "/nonexistent/folder/r.json"}, 2, {"/nonexistent/folder/r.json"});
+  const TemporaryFolder folder;
+  expect_fault({"run", "-m", kModel, "-p", "x", "--json", folder / "absent/r.json"}, 2, {folder / "absent/r.json"});
 }
 
 TEST(CommandLine, Folder_isNoPromptAndNoResult) {
@@ -88,7 +82,7 @@ TEST(CommandLine, PromptThatLooksLikeAFlag_isTakenAsItIs) {
 }
 
 TEST(CommandLine, FullStandardOutput_isAFault) {
-  const Outcome outcome = run({"sh", "-c", std::string(YAMATA_PROGRAM) + " tokenize -m " + kModel + " -p x > /dev/full"});
+  const Outcome outcome = run({"sh", "-c", kProgram + " tokenize -m " + kModel + " -p x > /dev/full"});
   EXPECT_EQ(outcome.code, 2) << outcome.err;
   EXPECT_EQ(outcome.complaints().size(), 1u) << outcome.err;
 }
@@ -142,11 +136,11 @@ TEST(CommandLine, DraftOfAnotherVocabulary_isRefusedWithTheTokenNamed) {
 }
 
 TEST(CommandLine, BadModel_isExitCode2) {
-  const Arguments drafts_without_ranks{"-md", test::source_path("/models/tales-draft-q8_0.gguf"), "-md", "/nonexistent/d.gguf"};
+  const TemporaryFolder folder;
+  const Arguments drafts_without_ranks{"-md", test::source_path("/models/tales-draft-q8_0.gguf"), "-md", folder / "absent.gguf"};
   Arguments command{"run", "-m", kModel, "-p", "x", "-n", "2"};
   command.insert(command.end(), drafts_without_ranks.begin(), drafts_without_ranks.end());
-  expect_fault(command, 2, {"/nonexistent/d.gguf"});
-  const TemporaryFolder folder;
+  expect_fault(command, 2, {folder / "absent.gguf"});
   write_file(folder / "empty.gguf", "");
   write_file(folder / "foreign.gguf", "PK\x03\x04 this is no model, whatever its name says");
   write_file(folder / "cut.gguf", read_file(kModel).substr(0, 1000000));
@@ -279,8 +273,8 @@ TEST_F(RememberedThreads, FastestNumber_isKeptShownAndMeasuredAnewWhereAskedFor)
   expect_kept(rank({"--threads", "measure"}));
   EXPECT_GE(kept().second, begin);
   write_file(kept_file(), older);
-  EXPECT_EQ(run({"env", "XDG_CACHE_HOME=" + (folder_ / "cache"), YAMATA_PROGRAM, "bench", "-m", kModel, "-p", "0", "-n", "1", "-r", "1",
-                 "-t", "measure"})
+  EXPECT_EQ(run({"env", "XDG_CACHE_HOME=" + (folder_ / "cache"), kProgram, "bench", "-m", kModel, "-p", "0", "-n", "1", "-r", "1", "-t",
+                 "measure"})
                 .code,
             0);
   EXPECT_GE(kept().second, begin);
@@ -363,38 +357,6 @@ TEST(CommandLine, SuffixStore_isWrittenEvenIfAnotherFileCannotBe) {
       run(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "8", "--json", "/dev/full", "--suffix-store", folder / "s"}));
   EXPECT_EQ(outcome.code, 2) << outcome.err;
   EXPECT_GT(std::filesystem::file_size(folder / "s"), 0u);
-}
-
-TEST(CommandLine, Inspect_showsTheSplit) {
-  const Outcome outcome = run(yamata({"inspect", "-m", kModel, "--layer-split", "0.5,0.5"}));
-  EXPECT_EQ(outcome.code, 0);
-  EXPECT_NE(outcome.out.find("rank 1"), std::string::npos);
-  EXPECT_NE(outcome.out.find("general.architecture"), std::string::npos);
-}
-
-TEST(CommandLine, Inspect_refusesASplitBeforeItShowsTheModel) {
-  expect_fault({"inspect", "-m", kModel, "--layer-split", "0.5,x"}, 1, {"--layer-split", "'x'"});
-  expect_fault({"inspect", "-m", kModel, "--layer-split", "0.5,0.5/1"}, 1, {"after the slash"});
-  expect_fault({"inspect", "-m", kModel, "--layer-split", "1,1,1,1,1,1,1,1,1"}, 1, {"9 ranks", "8 layers"});
-}
-
-TEST(CommandLine, Inspect_showsWhatAGpuWouldHold) {
-  const auto split = [](const std::string& layers) {
-    const std::string out = run(yamata({"inspect", "-m", kModel, "-ngl", layers, "-c", "100"})).out;
-    return out.substr(out.find("split over"));
-  };
-  for (const char* part : {"  GPU    layers   0-2   weights       2.4 MiB", "  cores  layers   3-7   weights       6.1 MiB"})
-    EXPECT_NE(split("3").find(part), std::string::npos) << part << " is not in\n" << split("3");
-  EXPECT_NE(split("99").find("  GPU    layers   0-7   "), std::string::npos) << split("99");
-  EXPECT_NE(split("99").find("  cores  layers    -    weights       1.1 MiB"), std::string::npos) << "the embedding\n" << split("99");
-}
-
-TEST(CommandLine, Inspect_saysWhatTheModelIs_andWhatItTakesHere) {
-  const Outcome outcome = run(yamata({"inspect", "-m", kModel, "-c", "100"}));
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
-  for (const char* part :
-       {"family llama", "end-of-text tokens: </s> (2)", "with a context of 100", "MiB of memory, of ", " tokens/s at most"})
-    EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " is not in\n" << outcome.out;
 }
 
 }  // namespace

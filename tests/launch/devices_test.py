@@ -112,7 +112,7 @@ ERRORS = [
     (1, 'YAMATA_DEVICE=waits=never: unknown', 1, '--units emulated', 'waits=never'),
     (1, 'YAMATA_DEVICE=waits=never: unknown', 1, '', 'none waits=never'),
     (1, 'YAMATA_DEVICE=waits=never: unknown', 2, '-t 1 --layer-split 0.5,0.5', 'waits=never'),
-    (2, 'cannot read /nonexistent', 1, f'-md {DRAFT} --policy static-tree --tree /nonexistent', ''),
+    (2, 'cannot read ABSENT', 1, f'-md {DRAFT} --policy static-tree --tree ABSENT', ''),  # errors() knows where there is no file
     (3, 'device emulated:0: ', 1, '--units cpu+emulated', 'stream_fails_at=2000'),
     (3, 'device emulated:0: ', 1, '--units cpu+emulated', 'waits=stream stream_fails_at=2000'),
     (3, 'device emulated:', 2, '--units cpu+emulated --layer-split 0.3+0.7', 'waits=stream stream_fails_at=2000'),
@@ -194,7 +194,8 @@ def placed_by_speed(cases, plain, emulated, folder):
     out = pathlib.Path(folder, 'result.json')
     more = ['--logits-checksum', '--json', str(out), '--units', 'emulated', '--draft-units', 'emulated']
     both = ('-m', TARGET, '-md', DRAFT)
-    without_draft, without_target = ('-m', TARGET, '-md', '/nonexistent'), ('-m', '/nonexistent', '-md', DRAFT)
+    absent = str(pathlib.Path(folder, 'absent'))
+    without_draft, without_target = ('-m', TARGET, '-md', absent), ('-m', absent, '-md', DRAFT)
     for what, files in (('rank 1 can also hold layers', (both, both, without_draft)),
                         ('rank 2 can also draft', (both, without_target, both))):
         name = f'drafters placed by speed, {what}'
@@ -223,8 +224,9 @@ def kept_speeds(cases, emulated, folder):
     cases.say(right and again and all(len(its) == 3 for its in first) and added, name)
 
 
-def errors(cases, plain, emulated):
+def errors(cases, plain, emulated, folder):
     for code, words, ranks, flags, setting in ERRORS:
+        words, flags = (text.replace('ABSENT', str(pathlib.Path(folder, 'absent'))) for text in (words, flags))
         name = f'exit {code}, "{words}": {ranks} ranks {flags} {setting}'
         if not cases.wants(name):
             continue
@@ -254,7 +256,7 @@ def main():
         jobs(cases, o.plain, o.emulated, folder)
         placed_by_speed(cases, o.plain, o.emulated, folder)
         kept_speeds(cases, o.emulated, folder)
-    errors(cases, o.plain, o.emulated)
+        errors(cases, o.plain, o.emulated, folder)
     raise SystemExit(1 if cases.wrong else 0)
 
 

@@ -19,7 +19,7 @@
 
 namespace yamata::test {
 
-const std::string kModel = test::source_path("/models/tales-target-q8_0.gguf");
+const std::string kModel = test::source_path("/models/tales-target-q8_0.gguf"), kProgram = YAMATA_PROGRAM;
 
 std::string read_file(const std::string& path) {
   std::ostringstream text;
@@ -106,7 +106,7 @@ Arguments yamata(const Arguments& arguments, int ranks) {
   setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
   setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
   if (ranks > 0) command = {YAMATA_MPIRUN, "--oversubscribe", "--bind-to", "none", "-np", std::to_string(ranks)};
-  command.push_back(YAMATA_PROGRAM);
+  command.push_back(kProgram);
   command.insert(command.end(), arguments.begin(), arguments.end());
   return command;
 }

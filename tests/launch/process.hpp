@@ -55,7 +55,7 @@ pid_t parent_of(pid_t process);
 /// The process of a rank of this mpirun.
 pid_t process_of_rank(pid_t mpirun, int rank);
 
-extern const std::string kModel;
+extern const std::string kModel, kProgram;
 std::string read_file(const std::string& path);
 void write_file(const std::string& path, const std::string& text);
 

@@ -41,7 +41,8 @@ TEST(TreeFile, WhatIsNoTree_isRefused) {
                            R"({"sources": [{"name": "x", "accuracies": [[1]]}]})", R"({"sources": [{"name": "all"}]})"}) {
     EXPECT_THROW(read(text), ModelError) << text;
   }
-  EXPECT_THROW(read_tree("/nonexistent/tree.json", 3), ModelError) << "a file, as a model is: exit code 2";
+  const TemporaryFolder folder;
+  EXPECT_THROW(read_tree(folder / "absent.json", 3), ModelError) << "a file, as a model is: exit code 2";
 }
 
 TEST(TreeFile, FileThatIsNotJson_isCalledSo) {

@@ -31,6 +31,7 @@
 #include "node/detached_thread.hpp"
 #include "node/error.hpp"
 #include "node/process.hpp"
+#include "node/read_number.hpp"
 
 namespace yamata {
 namespace {
@@ -57,6 +58,12 @@ SharedState* shared_state = nullptr;
 void say(const std::string& line) {
   std::fputs(fmt::format("yamata: {}\n", line).c_str(), stderr);  // stderr may be closed if the launcher has ended
   std::fflush(stderr);
+}
+
+/// How long a guard waits for the link of its machine to return. YAMATA_LINK_RETURN_S: in seconds, for tests.
+std::chrono::seconds link_return_time() {
+  const char* seconds = std::getenv("YAMATA_LINK_RETURN_S");
+  return std::chrono::seconds(seconds ? read_number<int>(seconds).value_or(60) : 60);
 }
 
 /// The guard: runs in the parent process.
@@ -125,8 +132,7 @@ class Guard {
   /// This machine has been cut off for `longer` than the deadline. A job that goes on without the rank must not end when the link returns,
   /// but its daemon would then report to mpirun that this process has ended. So the guard stays for the time in which most links return.
   void be_cut_off(Clock::duration longer) {
-    constexpr auto kReturns = std::chrono::seconds(60);
-    if (!is_dispensable() || longer >= kReturns) end_rank();
+    if (!is_dispensable() || longer >= link_return_time()) end_rank();
     if (rank_ < 0) return;
     kill(rank_, SIGKILL);
     stay_without_rank();

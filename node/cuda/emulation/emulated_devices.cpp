@@ -43,10 +43,12 @@ std::string numbered(const std::string& name, int local_rank) {
   throw UsageError(name + ": there is no such device; this machine has emulated:0 to emulated:7; use cpu");
 }
 
-/// Every build has emulated devices of its own, so tests of two can run at the same time.
+/// Every build has emulated devices of its own, and in it every machine that YAMATA_EMULATED_MACHINE names, so tests can run at the same
+/// time.
 std::unique_ptr<cuda::DeviceClaim> claim(const std::string& device) {
   const std::size_t build = std::filesystem::hash_value(std::filesystem::read_symlink("/proc/self/exe"));
-  return std::make_unique<cuda::DeviceClaim>(device, " " + std::to_string(build));
+  const char* machine = std::getenv("YAMATA_EMULATED_MACHINE");
+  return std::make_unique<cuda::DeviceClaim>(device, " " + std::to_string(build) + (machine ? machine : ""));
 }
 
 }  // namespace

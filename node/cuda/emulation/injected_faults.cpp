@@ -9,7 +9,7 @@ namespace {
 using Place = std::tuple<std::string, unsigned, unsigned>;
 bool g_recording = false;
 std::map<Place, std::string> g_sites;
-std::string g_removed;
+Place g_removed;
 
 std::string name_of(const std::source_location& where) {
   return std::string(where.file_name()) + ':' + std::to_string(where.line()) + ':' + std::to_string(where.column());
@@ -26,18 +26,24 @@ std::vector<std::string> sites() {
 }
 
 void record(bool on) {
+  if (on) g_sites.clear();
   g_recording = on;
-  g_active = g_recording || !g_removed.empty();
+  g_active = g_recording || g_removed != Place{};
 }
 
 void remove(const std::string& site) {
-  g_removed = site;
-  g_active = g_recording || !g_removed.empty();
+  g_removed = {};
+  if (!site.empty()) {
+    const std::size_t column = site.rfind(':'), line = site.rfind(':', column - 1);
+    g_removed = {site.substr(0, line), std::stoul(site.substr(line + 1)), std::stoul(site.substr(column + 1))};
+  }
+  g_active = g_recording || g_removed != Place{};
 }
 
 bool is_removed(const std::source_location& where) {
   if (g_recording) g_sites.try_emplace({where.file_name(), where.line(), where.column()}, name_of(where));
-  return !g_removed.empty() && name_of(where) == g_removed;
+  const auto& [file, line, column] = g_removed;
+  return where.line() == line && where.column() == column && where.file_name() == file;
 }
 
 }  // namespace yamata::simt::injected

@@ -6,10 +6,10 @@
 
 namespace yamata::simt::injected {
 
-/// The barriers and bounds checks that kernels have executed since record(true), in the order of the source: "file:line:column".
+/// The barriers and bounds checks that kernels have executed since the last record(true), in the order of the source: "file:line:column".
 std::vector<std::string> sites();
 void record(bool on);
-/// Skips this one of sites() from now on; empty: none.
+/// Skips this site, written as in sites(), from now on; empty: none.
 void remove(const std::string& site);
 
 extern bool g_active;  ///< something is recorded or skipped

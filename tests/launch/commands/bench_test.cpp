@@ -224,11 +224,12 @@ TEST(Bench, SeveralModels_areOpenedByEveryRankInTurn) {
 }
 
 TEST(Bench, JobThatFailsAfterAnother_endsEveryRankWithOneLine) {
+  const TemporaryFolder folder;
   for (const int ranks : {0, 2}) {
-    const Outcome outcome = bench({"-m", "/nonexistent/second.gguf", "-p", "8", "-n", "0", "-r", "1"}, ranks);
+    const Outcome outcome = bench({"-m", folder / "absent.gguf", "-p", "8", "-n", "0", "-r", "1"}, ranks);
     EXPECT_EQ(outcome.code, 2) << outcome.err;
     ASSERT_EQ(outcome.complaints().size(), 1u) << outcome.err;
-    EXPECT_NE(outcome.complaints()[0].find("/nonexistent/second.gguf"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.complaints()[0].find(folder / "absent.gguf"), std::string::npos) << outcome.err;
     EXPECT_NE(outcome.out.find("pp8 |"), std::string::npos) << outcome.out;
   }
 }
@@ -242,7 +243,8 @@ TEST(Bench, ModelWithTooFewLayers_isNamedBeforeTheFirstMeasurement) {
 }
 
 TEST(Bench, EndedEarly_leavesACompleteList) {
-  const Outcome failed = bench({"-m", "/nonexistent/second.gguf", "-p", "8", "-n", "0", "-r", "1", "-o", "json"});
+  const TemporaryFolder folder;
+  const Outcome failed = bench({"-m", folder / "absent.gguf", "-p", "8", "-n", "0", "-r", "1", "-o", "json"});
   EXPECT_EQ(failed.code, 2) << failed.err;
   EXPECT_EQ(Json::parse(failed.out).size(), 1u) << failed.out;
 

@@ -133,7 +133,7 @@ TEST(Plan, LastLine_startsTheJobThatWasPlanned) {
     return outcome.out.substr(outcome.out.rfind('\n', end) + 1, end - outcome.out.rfind('\n', end));
   };
   const std::string spaced = folder / "my yamata";
-  std::filesystem::create_symlink(YAMATA_PROGRAM, spaced);
+  std::filesystem::create_symlink(kProgram, spaced);
   const std::string line =
       last_line(run({spaced, "plan", "-m",           kModel, "--ranks",         "1", "-t", "1", "-c", "200", "-ctk", "q8_0", "-n", "20",
                      "-b",   "32",   "--acceptance", "0.5",  "--prompt-tokens", "10"}));
@@ -143,7 +143,7 @@ TEST(Plan, LastLine_startsTheJobThatWasPlanned) {
   EXPECT_NE(started.err.find("generated"), std::string::npos) << started.err;
   write_profile(folder, "oak", 1.0);
   const std::string bare = last_line(run(yamata({"plan", "-m", kModel, "--profiles", folder / "", "-t", "1"})));
-  EXPECT_EQ(bare, YAMATA_PROGRAM " run -m " + kModel + " --strategy speculative -p TEXT  # on oak");
+  EXPECT_EQ(bare, kProgram + " run -m " + kModel + " --strategy speculative -p TEXT  # on oak");
 }
 
 /// Speed of the layout with these hosts and without a draft.

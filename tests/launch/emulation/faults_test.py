@@ -12,10 +12,11 @@ import tempfile
 import time
 import unittest
 
-from support import DRAFT, PATIENCE, PROGRAM, ROOT, TARGET, emulation, script
+from support import DRAFT, PATIENCE, PROGRAM, ROOT, TARGET, emulation, main
 TIMEOUT_S = 2
 GENEROUS_S = round(60 * PATIENCE)  # anything that takes longer counts as hanging
-RETURNS_S = script('faults').RETURNS_S
+LINK_RETURN_S = 10  # enough for a link that is repaired at once
+os.environ['YAMATA_LINK_RETURN_S'] = str(LINK_RETURN_S)
 TEXT = [str(PROGRAM), 'run', '-p', 'Once upon a time', '-t', '1', '--ignore-eos', '--timeout', str(TIMEOUT_S), '-m', str(TARGET)]
 STAGES = ['--layer-split', '1,1,1']
 LONG = [*TEXT, *STAGES, '-n', '1000000', '-c', '500000']
@@ -236,7 +237,7 @@ class ThreeHosts(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             result = pathlib.Path(folder) / 'result.json'
             program = [*text, '-md', str(DRAFT), '--layer-split', '0.5,0.5/1', '--json', str(result)]
-            code, lines, out = self.strike(program, 2, cut, left_s=RETURNS_S)
+            code, lines, out = self.strike(program, 2, cut, left_s=LINK_RETURN_S)
             self.assertEqual(code, 0, lines)
             self.assertEqual(len(json.loads(result.read_text())['token_ids']), 1500)
         self.assertEqual(len(lines), 1, lines)
@@ -347,8 +348,4 @@ class ThreeHosts(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    reason = emulation.why_not()
-    if reason:
-        print(f'skipped: {reason}')
-        sys.exit(77)
-    unittest.main(warnings='ignore')  # ignores warnings about resources that a cluster leaves to the interpreter to close
+    main('faults', ThreeHosts)

@@ -12,6 +12,7 @@ import unittest.mock
 
 from support import ROOT, main, script
 
+os.environ['YAMATA_LINK_RETURN_S'] = '10'
 faults, stress = script('faults'), script('stress')
 
 
@@ -89,7 +90,7 @@ class Refused(unittest.TestCase):
 
     def test_models_that_cannot_be_made_are_told_in_a_line(self):
         with tempfile.TemporaryDirectory() as folder:
-            (pathlib.Path(folder) / 'tales-target-0.3b.gguf.yamata-part').symlink_to('/nowhere/file')
+            (pathlib.Path(folder) / 'tales-target-0.3b.gguf.yamata-part').symlink_to(pathlib.Path(folder, 'absent', 'file'))
             done = subprocess.run([ROOT / 'launch' / 'stress', '--seeds', '1', '--models', folder], capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr),
                          (1, f'stress: inflate: {folder}/tales-target-0.3b.gguf cannot be written (No such file or directory); '

@@ -27,11 +27,19 @@ def script(name):
     return module
 
 
+class Shard(unittest.TestLoader):
+    """Loads every nth test of each class, as GTEST_TOTAL_SHARDS and GTEST_SHARD_INDEX say."""
+
+    def getTestCaseNames(self, case):
+        count, index = (int(os.environ.get(f'GTEST_{name}', default)) for name, default in (('TOTAL_SHARDS', 1), ('SHARD_INDEX', 0)))
+        return super().getTestCaseNames(case)[index::count]
+
+
 def main(name, case):
     """Runs the tests of a file. If no hosts can be emulated here, `case` is skipped, with the reason, and the exit code is 77."""
     reason = emulation.why_not()
     if reason:
         print(f'{name}: skipped, {reason}')
         case.__unittest_skip__, case.__unittest_skip_why__ = True, reason
-    done = unittest.main(exit=False).result
+    done = unittest.main(exit=False, warnings='ignore', testLoader=Shard()).result  # a cluster leaves resources to the interpreter to close
     sys.exit(0 if done.wasSuccessful() and not reason else 77 if done.wasSuccessful() else 1)

@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 /// Ranks, of which those that this condition of the shell names have a limit (flags of ulimit).
 Outcome run_with_limit(int ranks, const std::string& condition, const std::string& limit) {
   Arguments command = yamata({"run", "-m", kModel, "-p", "x", "-n", "2"}, ranks);
-  const auto program = std::find(command.begin(), command.end(), YAMATA_PROGRAM);
+  const auto program = std::find(command.begin(), command.end(), test::kProgram);
   command.insert(program, {"sh", "-c", fmt::format("{} && ulimit {}; exec \"$@\"", condition, limit), "sh"});
   return run(command);
 }

@@ -83,7 +83,7 @@ class Scripts(unittest.TestCase):
             self.assertTrue(done.stderr.startswith(f'launch/demo: {flag} is set by the demonstration itself'), done.stderr)
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
-    def start_among_stubs(self, script, folder, texts):
+    def start_among_stubs(self, script, folder, texts, *words):
         """Starts a copy of a script, in a folder where the programs that it calls are stubs, with `texts` or empty."""
         for name in ('launch/install-packages', 'launch/check-house', 'bin/cmake', 'bin/ctest', 'bin/mpirun'):
             stub = pathlib.Path(folder, name)
@@ -92,7 +92,7 @@ class Scripts(unittest.TestCase):
             stub.chmod(0o755)
         for name in (script, 'build_lock.sh'):
             shutil.copy(LAUNCH / name, f'{folder}/launch')
-        process = subprocess.Popen([f'{folder}/launch/{script}'], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        process = subprocess.Popen([f'{folder}/launch/{script}', *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                    start_new_session=True, env=os.environ | {'PATH': f'{folder}/bin:{os.environ["PATH"]}'})
         self.addCleanup(process.kill)
         return process
@@ -111,6 +111,23 @@ class Scripts(unittest.TestCase):
                 held = os.open(build, os.O_RDONLY)
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 os.close(held)
+
+    def test_groups_of_tests_and_kinds_of_build_are_chosen_by_their_names(self):
+        for words, build, says in (([], 'build', '--label-exclude ^thorough$ ;'), (['all'], 'build', ' ;1'),
+                                   (['faults', 'asan'], 'build-asan', '--label-regex ^faults$ ;1'),
+                                   (['tsan'], 'build-tsan', '--label-exclude ^thorough$ ;')):
+            with self.subTest(words), tempfile.TemporaryDirectory() as folder:
+                process = self.start_among_stubs('test', folder, {'bin/ctest': 'echo "$*" ";$YAMATA_THOROUGH"'}, *words)
+                out, err = process.communicate(timeout=60)
+                self.assertRegex(out, rf'^--test-dir {build} --output-on-failure --no-tests=error -j \d+ ?{re.escape(says)}\n$', err)
+
+    def test_words_that_name_no_tests_are_refused_in_a_line(self):
+        for words, says in ((['fault'], "'fault' is no kind of build and no group of tests"), (['asan', 'tsan'], "'tsan' is too much"),
+                            (['asan', 'faults', 'all'], "'all' is too much; one group at a time")):
+            done = run(LAUNCH / 'test', *words)
+            self.assertEqual((done.returncode, done.stdout), (1, ''))
+            self.assertTrue(done.stderr.startswith(f'launch/test: {says}'), done.stderr)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
     def test_demo_that_gets_a_signal_ends_its_job_once_as_ctrl_c_does(self):
         for send, number in itertools.product((os.kill, os.killpg), (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)):
@@ -196,11 +213,12 @@ class Scripts(unittest.TestCase):
                     self.assertRegex(done.stderr, rf'^{script.name}: standard output: No space left on device; [^\n]*\n$')
 
     def test_folder_or_program_that_does_not_exist_is_named_in_a_line(self):
-        for words in (['check-house', '/nowhere'], ['nvcc-kernels', '--nvcc', '/nowhere']):
-            done = run(LAUNCH / words[0], *words[1:])
-            self.assertEqual((done.returncode, done.stdout), (2, ''), done.stderr)
-            self.assertRegex(done.stderr, rf'^{words[0]}: /nowhere: No such file or directory; [^\n]*\n$')
         with tempfile.TemporaryDirectory() as folder:
+            absent = f'{folder}/absent'
+            for words in (['check-house', absent], ['nvcc-kernels', '--nvcc', absent]):
+                done = run(LAUNCH / words[0], *words[1:])
+                self.assertEqual((done.returncode, done.stdout), (2, ''), done.stderr)
+                self.assertRegex(done.stderr, rf'^{words[0]}: {absent}: No such file or directory; [^\n]*\n$')
             done = run(LAUNCH / 'check-house', folder)
             self.assertEqual((done.returncode, done.stderr), (1, f'check-house: {folder} is no git repository; name one\n'))
 

@@ -46,7 +46,8 @@ class StepsTest(WithFolder):
         self.assertFalse(check.wrong())
 
     def test_failed_commands_are_wrong_and_quoted(self):
-        for command, code, text in ((['sh', '-c', 'echo why >&2; exit 3'], 3, 'why'), (['/nonexistent/program'], 127, 'No such file')):
+        absent = pathlib.Path(self.folder, 'absent')
+        for command, code, text in ((['sh', '-c', 'echo why >&2; exit 3'], 3, 'why'), ([absent], 127, 'No such file')):
             check = steps(self.folder)
             self.assertIsNone(check.step('fails', command, 60))
             self.assertTrue(check.wrong())

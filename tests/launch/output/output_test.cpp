@@ -81,7 +81,7 @@ TEST_F(OutputTest, StreamsThatAreClosed_areNeitherReadNorWritten) {
   for (const int ranks : {1, 2}) {
     for (const char* closed : {">&-", "<&- >&-"}) {
       Arguments command = yamata(short_run(), ranks);
-      const auto program = std::find(command.begin(), command.end(), YAMATA_PROGRAM);
+      const auto program = std::find(command.begin(), command.end(), test::kProgram);
       command.insert(program, {"sh", "-c", std::string("exec \"$@\" ") + closed, "sh"});
       const Outcome outcome = run(command);
       EXPECT_EQ(outcome.code, 2) << closed << outcome.err;

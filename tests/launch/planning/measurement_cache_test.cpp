@@ -44,7 +44,7 @@ TEST_F(MeasurementCacheTest, KeptSpeeds_areReadForADayEach) {
 
 TEST_F(MeasurementCacheTest, HomeThatDoesNotExist_isNotMade) {
   const test::Arguments bench{"bench", "-m", test::kModel, "-p", "0", "-n", "1", "-r", "1", "-t", "measure"};
-  test::Arguments command{"env", "-u", "XDG_CACHE_HOME", "HOME=" + (parent_ / "absent"), YAMATA_PROGRAM};
+  test::Arguments command{"env", "-u", "XDG_CACHE_HOME", "HOME=" + (parent_ / "absent"), test::kProgram};
   command.insert(command.end(), bench.begin(), bench.end());
   const test::Outcome outcome = test::run(command);
   EXPECT_EQ(outcome.code, 0) << outcome.err;
