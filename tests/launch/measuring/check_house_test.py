@@ -36,7 +36,8 @@ class CheckHouse(unittest.TestCase):
         self.assert_one({'node/a.cpp': '#include "src/b.hpp"\n'}, 'node/a.cpp:1: node includes src')
         self.assert_one({'mpi/pipeline/a.cpp': '\n#include "mpi/decoding/b.hpp"\n'},
                         'mpi/pipeline/a.cpp:2: mpi/pipeline includes mpi/decoding')
-        self.assert_one({'launch/program/output/a.cpp': '#include "launch/program/job/job.hpp"\n'}, 'stands above it')
+        self.assert_one({'launch/program/output/a.cpp': '#include "launch/program/job/job.hpp"\n'},
+                        'launch/program/output includes launch/program/job')
 
     def test_mpi_and_cuda_stay_where_they_belong(self):
         self.assert_one({'mpi/cluster/a.cpp': 'int x = MPI_Send(1);\n'}, 'MPI is called outside mpi/transport')
