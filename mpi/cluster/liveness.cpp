@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ranges>
 #include <set>
 #include <utility>
 
@@ -76,10 +75,11 @@ std::vector<std::int32_t> Liveness::receives() const {
 
 /// Whether the last heartbeat of another rank that was heard lately names this rank.
 bool Liveness::named_by_another(int rank, std::vector<std::int32_t> wire::Heartbeat::*named) const {
-  return std::ranges::any_of(std::views::iota(0, static_cast<int>(std::ssize(peers_))), [&](int other) {
+  for (int other = 0; other < std::ssize(peers_); ++other) {
     const std::vector<std::int32_t>& ranks = state(other).*named;
-    return other != rank && heard_lately(other) && std::ranges::find(ranks, rank) != ranks.end();
-  });
+    if (other != rank && heard_lately(other) && std::ranges::find(ranks, rank) != ranks.end()) return true;
+  }
+  return false;
 }
 
 bool Liveness::misses_a_peer(Clock::time_point now) const {
