@@ -7,38 +7,38 @@
 
 namespace yamata {
 
-cxxopts::Options acceptance_flags() {
+Flags acceptance_flags() {
   auto flags = describe("acceptance", "Measures how often each guess source is right, by distance, on text that the model generates.");
-  auto text = flags.add_options("Text");
-  text("f,file", "Prompts, one per line of JSON: its \"prompt\", its \"text\", or the first of its \"turns\"",
-       cxxopts::value<std::string>(), "FILE.jsonl");
+  auto text = flags.group("Text");
+  text("-f, --file", "Prompts, one per line of JSON: its \"prompt\", its \"text\", or the first of its \"turns\"", FlagKind::kFile,
+       "FILE.jsonl");
   add_prompt_format(flags);
-  text("prompts", "Use the first N prompts (0: all)", value_or<int>("0"), "N");
-  text("pre", "Force a pre-tokenizer by name", cxxopts::value<std::string>(), "NAME");
-  text("n,predict", "Tokens to generate after each prompt", value_or<int>("128"), "N");
-  text("levels", "Maximum distance in tokens", value_or<int>("8"), "N");
+  text("--prompts", "Use the first N prompts (0: all)", FlagKind::kInt, "N", "0");
+  text("--pre", "Force a pre-tokenizer by name", FlagKind::kText, "NAME");
+  text("-n, --predict", "Tokens to generate after each prompt", FlagKind::kInt, "N", "128");
+  text("--levels", "Maximum distance in tokens", FlagKind::kInt, "N", "8");
   add_sampling(flags);
-  add_speculation(flags, "", "auto", {"strategy", "suffix-store"});
+  add_speculation(flags, "", "auto", {"--strategy", "--suffix-store"});
   add_draft_heads(flags);
   add_context(flags, "0");
   add_cluster(flags);
-  flags.add_options("Output")("json", "Write all rates to this file, which --tree reads", cxxopts::value<std::string>(), "FILE");
+  flags.group("Output")("--json", "Write all rates to this file, which --tree reads", FlagKind::kFile, "FILE");
   return flags;
 }
 
-AcceptanceOptions read_acceptance(const cxxopts::ParseResult& r) {
+AcceptanceOptions read_acceptance(const GivenFlags& r) {
   AcceptanceOptions o;
   o.job.model = read_model(r);
-  o.prompts_file = text_of(r, "file");
+  o.prompts_file = r.text("file");
   if (o.prompts_file.empty()) throw UsageError("no prompts given; name a file with -f FILE.jsonl");
   o.prompt_format = read_prompt_format(r);
-  o.most_prompts = r["prompts"].as<int>();
+  o.most_prompts = r.number<int>("prompts");
   require(o.most_prompts >= 0, "--prompts", "0 or more");
-  o.pre_tokenizer = text_of(r, "pre");
-  o.json_file = text_of(r, "json");
+  o.pre_tokenizer = r.text("pre");
+  o.json_file = r.text("json");
   o.speculation = read_speculation(r, o.job);
   read_draft_heads(r, o.job);
-  require(r["strategy"].as<std::string>() == "auto", "--strategy", "left out: no guess is sent");
+  require(r.text("strategy") == "auto", "--strategy", "left out: no guess is sent");
   require(o.speculation.suffix_store.empty(), "--suffix-store", "left out: text of earlier jobs would count as guessed");
   if (!o.job.guesses() && !o.speculation.lookup)
     throw UsageError(
@@ -46,9 +46,9 @@ AcceptanceOptions read_acceptance(const cxxopts::ParseResult& r) {
   read_cluster(r, o.job);
   o.job.strategy = Strategy::kSpeculative;
   o.job.guesses_text = o.speculation.lookup;
-  o.job.generate = r["predict"].as<int>();
+  o.job.generate = r.number<int>("predict");
   require(o.job.generate >= 1, "-n", "at least 1");
-  o.levels = r["levels"].as<int>();
+  o.levels = r.number<int>("levels");
   require(o.levels >= 1 && o.levels <= 32, "--levels", "between 1 and 32");
   o.job.context = read_context_size(r);
   read_context(r, o.job);

@@ -1,9 +1,9 @@
 #pragma once
 // The options of yamata acceptance.
-#include <cxxopts.hpp>
 #include <string>
 #include <vector>
 
+#include "launch/program/options/given_flags.hpp"
 #include "launch/program/options/options.hpp"
 
 namespace yamata {
@@ -21,8 +21,8 @@ struct AcceptanceOptions {
   std::vector<std::string> idle_flags;  ///< lines about flags without effect
 };
 
-cxxopts::Options acceptance_flags();
+Flags acceptance_flags();
 /// Throws UsageError naming the invalid flag.
-AcceptanceOptions read_acceptance(const cxxopts::ParseResult& result);
+AcceptanceOptions read_acceptance(const GivenFlags& result);
 
 }  // namespace yamata

@@ -22,22 +22,21 @@ std::vector<CacheType> parse_types(const char* flag, const std::string& text) {
 }
 
 /// Pairs PP,TG, one for each occurrence of the flag.
-std::vector<BenchTest> parse_pairs(const cxxopts::ParseResult& r) {
+std::vector<BenchTest> parse_pairs(const GivenFlags& r) {
   std::vector<BenchTest> pairs;
-  for (const auto& argument : r.arguments()) {
-    if (argument.key() != "pg") continue;
-    const auto numbers = parse_counts("-pg", argument.value(), 1, kMaxTokens);
-    if (numbers.size() != 2) throw UsageError(fmt::format("-pg: '{}' is no pair; write PP,TG, such as 512,128", argument.value()));
+  for (const std::string& pair : r.all("pg")) {
+    const auto numbers = parse_counts("-pg", pair, 1, kMaxTokens);
+    if (numbers.size() != 2) throw UsageError(fmt::format("-pg: '{}' is no pair; write PP,TG, such as 512,128", pair));
     pairs.push_back({numbers[0], numbers[1]});
   }
   return pairs;
 }
 
-std::vector<BenchTest> parse_tests(const cxxopts::ParseResult& r) {
-  const auto prompts = parse_counts("-p", joined(r, "n-prompt"), 0, kMaxTokens);
-  const auto generates = parse_counts("-n", joined(r, "n-gen"), 0, kMaxTokens);
-  const auto depths = parse_counts("-d", joined(r, "n-depth"), 0, kMaxTokens);
-  const auto widths = r.count("widths") ? parse_counts("--widths", joined(r, "widths"), 1, kMaxWidth) : std::vector<int>{};
+std::vector<BenchTest> parse_tests(const GivenFlags& r) {
+  const auto prompts = parse_counts("-p", r.joined("n-prompt"), 0, kMaxTokens);
+  const auto generates = parse_counts("-n", r.joined("n-gen"), 0, kMaxTokens);
+  const auto depths = parse_counts("-d", r.joined("n-depth"), 0, kMaxTokens);
+  const auto widths = r.given("widths") ? parse_counts("--widths", r.joined("widths"), 1, kMaxWidth) : std::vector<int>{};
   const auto pairs = parse_pairs(r);
   std::vector<BenchTest> tests;
   for (const int depth : depths) {
@@ -82,48 +81,45 @@ bool BenchOptions::has_widths() const {
   return std::any_of(tests.begin(), tests.end(), [](const BenchTest& test) { return test.width > 0; });
 }
 
-cxxopts::Options bench_flags() {
+Flags bench_flags() {
   auto flags =
       describe("bench",
                "Measures how fast a model runs: prompts, generation, runs of several tokens; also under mpirun.\n"
                "A LIST has numbers and ranges: 512,1024 or 1-16; 1-9+4 is 1,5,9; 64-512*2 is 64,128,256,512. Every test is measured "
                "with every combination of the job's lists.");
-  auto tests = flags.add_options("Test");
-  tests("p,n-prompt", "Tokens of the prompt (0: no such test)", value_or<std::string>("512"), "LIST");
-  tests("n,n-gen", "Tokens to generate, one at a time (0: no such test)", value_or<std::string>("128"), "LIST");
-  tests("pg", "-pg, a prompt and generation after it, timed together; repeatable", cxxopts::value<std::string>(), "PP,TG");
-  tests("widths", "Runs of this many tokens with all their logits, as in the verification of guesses", cxxopts::value<std::string>(),
-        "LIST");
-  tests("d,n-depth", "Tokens in the cache before the test", value_or<std::string>("0"), "LIST");
-  tests("r,repetitions", "Repetitions of each test", value_or<int>("5"), "N");
-  tests("no-warmup", "Do not run each test once before it is timed");
-  auto jobs = flags.add_options(kJobs);
-  jobs("t,threads", kThreadsOfRanks, value_or<std::string>("0"), "LIST");
-  jobs("b,batch-size", "Prompt tokens per run (default: 64; with a GPU 512)", cxxopts::value<std::string>(), "LIST");
+  auto tests = flags.group("Test");
+  tests("-p, --n-prompt", "Tokens of the prompt (0: no such test)", FlagKind::kWord, "LIST", "512");
+  tests("-n, --n-gen", "Tokens to generate, one at a time (0: no such test)", FlagKind::kWord, "LIST", "128");
+  tests("-pg, --pg", "-pg, a prompt and generation after it, timed together; repeatable", FlagKind::kWord, "PP,TG");
+  tests("--widths", "Runs of this many tokens with all their logits, as in the verification of guesses", FlagKind::kWord, "LIST");
+  tests("-d, --n-depth", "Tokens in the cache before the test", FlagKind::kWord, "LIST", "0");
+  tests("-r, --repetitions", "Repetitions of each test", FlagKind::kInt, "N", "5");
+  tests("--no-warmup", "Do not run each test once before it is timed");
+  auto jobs = flags.group(kJobs);
+  jobs("-t, --threads", kThreadsOfRanks, FlagKind::kWord, "LIST", "0");
+  jobs("-b, --batch-size", "Prompt tokens per run (default: 64; with a GPU 512)", FlagKind::kWord, "LIST");
   add_cache_types(flags, kJobs, "LIST");
-  auto output = flags.add_options("Output");
-  output("o,output", "Format on standard output: md, csv, json, jsonl or sql", value_or<std::string>("md"), "FORMAT");
-  output("output-err", "-oe, format on standard error: one of these, or none", value_or<std::string>("none"), "FORMAT");
+  auto output = flags.group("Output");
+  output("-o, --output", "Format on standard output: md, csv, json, jsonl or sql", FlagKind::kWord, "FORMAT", "md");
+  output("-oe, --output-err", "-oe, format on standard error: one of these, or none", FlagKind::kWord, "FORMAT", "none");
   add_ranks(flags);
   return flags;
 }
 
-BenchOptions read_bench(const cxxopts::ParseResult& r) {
+BenchOptions read_bench(const GivenFlags& r) {
   BenchOptions o;
   o.job.model = read_model(r);
-  for (const auto& argument : r.arguments()) {
-    if (argument.key() == "model") o.models.push_back(argument.value());
-  }
+  o.models = r.all("model");
   o.tests = parse_tests(r);
-  o.threads = parse_thread_counts("-t", joined(r, "threads"), o.measure_threads);
-  o.k_types = parse_types("-ctk", joined(r, "cache-type-k"));
-  o.v_types = parse_types("-ctv", joined(r, "cache-type-v"));
+  o.threads = parse_thread_counts("-t", r.joined("threads"), o.measure_threads);
+  o.k_types = parse_types("-ctk", r.joined("cache-type-k"));
+  o.v_types = parse_types("-ctv", r.joined("cache-type-v"));
   o.repetitions = number_in(r, "repetitions", 1, 100000, "between 1 and 100000", "-r").value_or(o.repetitions);
-  o.output = parse_format("-o", r["output"].as<std::string>(), false);
-  o.error_output = parse_format("-oe", r["output-err"].as<std::string>(), true);
-  o.warm_up = !r.count("no-warmup");
+  o.output = parse_format("-o", r.text("output"), false);
+  o.error_output = parse_format("-oe", r.text("output-err"), true);
+  o.warm_up = !r.given("no-warmup");
   read_ranks(r, o.job);
-  o.batches = r.count("batch-size") ? parse_counts("-b", joined(r, "batch-size"), 1, 8192) : std::vector<int>{default_batch(o.job)};
+  o.batches = r.given("batch-size") ? parse_counts("-b", r.joined("batch-size"), 1, 8192) : std::vector<int>{default_batch(o.job)};
   return o;
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 // The options of yamata bench, and its jobs.
-#include <cxxopts.hpp>
 #include <string>
 #include <vector>
 
+#include "launch/program/options/given_flags.hpp"
 #include "launch/program/options/options.hpp"
 
 namespace yamata {
@@ -36,9 +36,9 @@ struct BenchOptions {
   bool has_widths() const;
 };
 
-cxxopts::Options bench_flags();
+Flags bench_flags();
 /// Throws UsageError naming the invalid flag.
-BenchOptions read_bench(const cxxopts::ParseResult& result);
+BenchOptions read_bench(const GivenFlags& result);
 
 /// The jobs for these options, one after another, the same on every rank: one for each model, number of threads, batch and pair of cache
 /// types.

@@ -1,9 +1,9 @@
 #pragma once
 // The options of yamata features.
-#include <cxxopts.hpp>
 #include <string>
 #include <vector>
 
+#include "launch/program/options/given_flags.hpp"
 #include "launch/program/options/options.hpp"
 
 namespace yamata {
@@ -25,8 +25,8 @@ struct FeaturesOptions {
   std::vector<std::string> idle_flags;  ///< lines about flags without effect
 };
 
-cxxopts::Options features_flags();
+Flags features_flags();
 /// Throws UsageError naming the flag that makes no sense.
-FeaturesOptions read_features(const cxxopts::ParseResult& result);
+FeaturesOptions read_features(const GivenFlags& result);
 
 }  // namespace yamata

@@ -7,9 +7,7 @@
 #include <array>
 #include <set>
 
-#include "launch/commands/run_options.hpp"
 #include "launch/program/options/flag_groups.hpp"
-#include "launch/program/options/flag_values.hpp"
 
 namespace yamata {
 namespace {
@@ -25,11 +23,11 @@ bool has_other_policy(const Setup& s, const char* policy) { return s.speculation
 
 /// All flags about guesses but `others`.
 Names all_but(const std::set<std::string>& others) {
-  static const cxxopts::Options flags = run_flags();
-  Names names;
-  for (const cxxopts::HelpOptionDetails& flag : flags.group_help(kSpeculationGroup).options) {
-    if (!others.contains(flag.l.front())) names.push_back(flag.l.front());
-  }
+  Flags flags("", "");
+  add_speculation(flags, "", "");
+  add_draft_heads(flags);
+  Names names = flags.names(kSpeculationGroup);
+  std::erase_if(names, [&](const std::string& name) { return others.contains(name); });
   return names;
 }
 
@@ -85,20 +83,20 @@ const std::vector<Rule>& rules() {
 
 }  // namespace
 
-std::vector<std::string> idle_flags(const cxxopts::ParseResult& result, const std::vector<IdleReason>& reasons) {
+std::vector<std::string> idle_flags(const GivenFlags& result, const std::vector<IdleReason>& reasons) {
   std::set<std::string> named;
   std::vector<std::string> lines;
   for (const auto& [flags, why] : reasons) {
     Names idle;
     for (const std::string& flag : flags) {
-      if (given(result, flag.c_str()) && named.insert(flag).second) idle.push_back(shown_flag(flag));
+      if (result.given(flag) && named.insert(flag).second) idle.push_back(result.shown(flag));
     }
     if (!idle.empty()) lines.push_back(fmt::format("{} {} nothing {}", fmt::join(idle, ", "), idle.size() == 1 ? "does" : "do", why));
   }
   return lines;
 }
 
-std::vector<std::string> idle_flags(const cxxopts::ParseResult& result, const GuessingSetup& setup) {
+std::vector<std::string> idle_flags(const GivenFlags& result, const GuessingSetup& setup) {
   std::vector<IdleReason> reasons;
   for (const Rule& rule : rules()) {
     if (rule.idle(setup)) reasons.push_back({rule.flags, rule.why});

@@ -1,9 +1,9 @@
 #pragma once
 // Flags that have no effect on a job.
-#include <cxxopts.hpp>
 #include <string>
 #include <vector>
 
+#include "launch/program/options/given_flags.hpp"
 #include "launch/program/options/options.hpp"
 
 namespace yamata {
@@ -14,7 +14,7 @@ struct IdleReason {
   const char* why;
 };
 /// A line for each reason with the flags among its own that are given; the first reason that names a flag counts.
-std::vector<std::string> idle_flags(const cxxopts::ParseResult& result, const std::vector<IdleReason>& reasons);
+std::vector<std::string> idle_flags(const GivenFlags& result, const std::vector<IdleReason>& reasons);
 
 /// What determines which flags have an effect.
 struct GuessingSetup {
@@ -27,6 +27,6 @@ struct GuessingSetup {
 
 /// The given flags about guesses and sampling that do nothing in such a job: a line for each reason, with the flags, the reason and the
 /// remedy.
-std::vector<std::string> idle_flags(const cxxopts::ParseResult& result, const GuessingSetup& setup);
+std::vector<std::string> idle_flags(const GivenFlags& result, const GuessingSetup& setup);
 
 }  // namespace yamata

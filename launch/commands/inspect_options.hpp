@@ -1,8 +1,8 @@
 #pragma once
 // The options of yamata inspect.
-#include <cxxopts.hpp>
 #include <string>
 
+#include "launch/program/options/given_flags.hpp"
 #include "launch/program/options/options.hpp"
 
 namespace yamata {
@@ -15,8 +15,8 @@ struct InspectOptions {
   int context = 0;
 };
 
-cxxopts::Options inspect_flags();
+Flags inspect_flags();
 /// Throws UsageError naming the invalid flag.
-InspectOptions read_inspect(const cxxopts::ParseResult& result);
+InspectOptions read_inspect(const GivenFlags& result);
 
 }  // namespace yamata

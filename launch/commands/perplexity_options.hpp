@@ -1,8 +1,8 @@
 #pragma once
 // The options of yamata perplexity.
-#include <cxxopts.hpp>
 #include <string>
 
+#include "launch/program/options/given_flags.hpp"
 #include "launch/program/options/options.hpp"
 
 namespace yamata {
@@ -14,8 +14,8 @@ struct PerplexityOptions {
   std::string json_file;
 };
 
-cxxopts::Options perplexity_flags();
+Flags perplexity_flags();
 /// Throws UsageError naming the invalid flag.
-PerplexityOptions read_perplexity(const cxxopts::ParseResult& result);
+PerplexityOptions read_perplexity(const GivenFlags& result);
 
 }  // namespace yamata

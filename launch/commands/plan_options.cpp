@@ -18,71 +18,67 @@ namespace {
 constexpr int kMaxRanks = 1024;
 
 /// The given flags with the same meaning for run.
-std::string flags_of_run(const cxxopts::ParseResult& r, bool measures) {
+std::string flags_of_run(const GivenFlags& r, bool measures) {
   constexpr std::array<std::pair<const char*, const char*>, 6> kShared{
       {{"threads", "-t"}, {"ctx-size", "-c"}, {"cache-type-k", "-ctk"}, {"cache-type-v", "-ctv"}, {"predict", "-n"}, {"batch-size", "-b"}}};
   std::string flags;
   for (const auto& [name, flag] : kShared) {
     if (std::string_view(name) == "threads" && !measures) continue;
-    std::string value;  // the last one counts
-    for (const auto& argument : r.arguments()) value = argument.key() == name ? argument.value() : value;
-    if (!value.empty()) flags += fmt::format(" {} {}", flag, value);
+    if (r.given(name)) flags += fmt::format(" {} {}", flag, r.text(name));
   }
   return flags;
 }
 
 }  // namespace
 
-cxxopts::Options plan_flags() {
+Flags plan_flags() {
   auto flags = describe("plan",
                         "Predicts the fastest layout: simulates the ways in which the machines could share a model. "
                         "Loads no weights, except a few layers if this machine must be measured.");
-  auto machines = flags.add_options("Machines and network");
-  machines("from", "Take machines, links and group benchmarks from a file of 'yamata run --json' or 'yamata plan --json' with this model",
-           cxxopts::value<std::string>(), "FILE");
-  machines("hostfile", "The machines, in the format of mpirun's --hostfile; the first is rank 0", cxxopts::value<std::string>(), "FILE");
-  machines("profiles", "Folder with the profile of each machine, written by 'yamata profile -m FILE.gguf --json FOLDER/HOST.json'",
-           cxxopts::value<std::string>(), "FOLDER");
-  machines("ranks", "Without these: N machines like this one", value_or<int>("4"), "N");
-  machines("slow", "A machine that takes FACTOR times as long; repeatable", cxxopts::value<std::vector<std::string>>(), "RANK=FACTOR");
-  machines("t,threads", "Compute threads, if this machine is measured (0: one per core)", value_or<int>("0"), "N");
-  machines("latency", "Latency of every message, one way", value_or<Decimal<double>>("0.1"), "MS");
-  machines("bandwidth", "Bandwidth of every machine's link", value_or<Decimal<double>>("1000"), "MBIT/S");
-  machines("wake-up", "Time a rank needs to wake up", value_or<Decimal<double>>("0.05"), "MS");
-  auto job = flags.add_options("Job");
-  job("model-draft", "-md, draft model: also consider layouts with a drafter", cxxopts::value<std::string>(), "FILE");
-  job("c,ctx-size", kContextSize, value_or<int>("0"), "N");
-  job("b,batch-size", "Prompt tokens per run", value_or<int>("64"), "N");
-  job("n,predict", "Tokens to generate", value_or<int>("128"), "N");
-  job("prompt-tokens", "Tokens of the prompt", value_or<int>("64"), "N");
-  job("acceptance", "Share of tokens that are the draft's first choice (default: from --from, or 0.65)", cxxopts::value<Decimal<double>>(),
-      "P");
-  job("acceptance4", "Share of tokens among its first four (default: the first choice, plus 58 % of the rest)",
-      cxxopts::value<Decimal<double>>(), "P");
+  auto machines = flags.group("Machines and network");
+  machines("--from", "Take machines, links and group benchmarks from a file of 'yamata run --json' or 'yamata plan --json' with this model",
+           FlagKind::kFile, "FILE");
+  machines("--hostfile", "The machines, in the format of mpirun's --hostfile; the first is rank 0", FlagKind::kFile, "FILE");
+  machines("--profiles", "Folder with the profile of each machine, written by 'yamata profile -m FILE.gguf --json FOLDER/HOST.json'",
+           FlagKind::kFolder, "FOLDER");
+  machines("--ranks", "Without these: N machines like this one", FlagKind::kInt, "N", "4");
+  machines("--slow", "A machine that takes FACTOR times as long; repeatable", FlagKind::kWords, "RANK=FACTOR");
+  machines("-t, --threads", "Compute threads, if this machine is measured (0: one per core)", FlagKind::kInt, "N", "0");
+  machines("--latency", "Latency of every message, one way", FlagKind::kDouble, "MS", "0.1");
+  machines("--bandwidth", "Bandwidth of every machine's link", FlagKind::kDouble, "MBIT/S", "1000");
+  machines("--wake-up", "Time a rank needs to wake up", FlagKind::kDouble, "MS", "0.05");
+  auto job = flags.group("Job");
+  job("-md, --model-draft", "-md, draft model: also consider layouts with a drafter", FlagKind::kFile, "FILE");
+  job("-c, --ctx-size", kContextSize, FlagKind::kInt, "N", "0");
+  job("-b, --batch-size", "Prompt tokens per run", FlagKind::kInt, "N", "64");
+  job("-n, --predict", "Tokens to generate", FlagKind::kInt, "N", "128");
+  job("--prompt-tokens", "Tokens of the prompt", FlagKind::kInt, "N", "64");
+  job("--acceptance", "Share of tokens that are the draft's first choice (default: from --from, or 0.65)", FlagKind::kDouble, "P");
+  job("--acceptance4", "Share of tokens among its first four (default: the first choice, plus 58 % of the rest)", FlagKind::kDouble, "P");
   add_cache_types(flags, "Job", "TYPE");
-  auto output = flags.add_options("Output");
-  output("rows", "Number of layouts to show, the fastest first; always includes the best single machine", value_or<int>("10"), "N");
-  output("json", "Write all figures to this file", cxxopts::value<std::string>(), "FILE");
+  auto output = flags.group("Output");
+  output("--rows", "Number of layouts to show, the fastest first; always includes the best single machine", FlagKind::kInt, "N", "10");
+  output("--json", "Write all figures to this file", FlagKind::kFile, "FILE");
   return flags;
 }
 
-PlanOptions read_plan(const cxxopts::ParseResult& r) {
+PlanOptions read_plan(const GivenFlags& r) {
   constexpr const char* kShare = "between 0 and 1";
   PlanOptions o;
   o.model = read_model(r);
-  o.draft_model = text_of(r, "model-draft");
-  o.hostfile = text_of(r, "hostfile");
-  o.profiles = text_of(r, "profiles");
-  o.from_file = text_of(r, "from");
+  o.draft_model = r.text("model-draft");
+  o.hostfile = r.text("hostfile");
+  o.profiles = r.text("profiles");
+  o.from_file = r.text("from");
   for (const char* flag : {"hostfile", "profiles", "ranks", "latency", "bandwidth", "wake-up"}) {
-    if (!o.from_file.empty() && given(r, flag))
+    if (!o.from_file.empty() && r.given(flag))
       throw UsageError(fmt::format("--{} is for machines that --from does not describe; leave out one", flag));
   }
   const bool named = !o.hostfile.empty() || !o.profiles.empty() || !o.from_file.empty();
-  if (named && given(r, "ranks")) throw UsageError("--ranks is for machines like this one; leave it out, or --hostfile and --profiles");
-  o.ranks = r["ranks"].as<int>();
+  if (named && r.given("ranks")) throw UsageError("--ranks is for machines like this one; leave it out, or --hostfile and --profiles");
+  o.ranks = r.number<int>("ranks");
   require(o.ranks >= 1 && o.ranks <= kMaxRanks, "--ranks", "between 1 and 1024");
-  if (r.count("slow")) o.slow = parse_slow(r["slow"].as<std::vector<std::string>>());
+  if (r.given("slow")) o.slow = parse_slow(r.list("slow"));
   if (!named) require_slow_ranks(o.slow, o.ranks);
   o.threads = number_in(r, "threads", 0, 1024, "between 0 and 1024", "-t").value_or(0);
   o.context = read_context_size(r);
@@ -97,7 +93,7 @@ PlanOptions read_plan(const cxxopts::ParseResult& r) {
   o.bandwidth_mbit_s = number_in(r, "bandwidth", 1e-3, 1e9, "between 0.001 and 1000000000").value_or(o.bandwidth_mbit_s);
   o.wake_up_ms = number_in(r, "wake-up", 0.0, 1000.0, "between 0 and 1000").value_or(o.wake_up_ms);
   o.rows = number_in(r, "rows", 1, 1000, "between 1 and 1000").value_or(o.rows);
-  o.json_file = text_of(r, "json");
+  o.json_file = r.text("json");
   if (o.draft_model.empty())
     o.idle_flags = idle_flags(r, {{{"acceptance", "acceptance4"}, "without a draft model; name one with -md FILE.gguf"}});
   o.job_flags = flags_of_run(r, o.from_file.empty() && o.profiles.empty());

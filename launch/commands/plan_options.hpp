@@ -1,11 +1,11 @@
 #pragma once
 // The options of yamata plan.
-#include <cxxopts.hpp>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "launch/program/options/given_flags.hpp"
 #include "launch/program/options/options.hpp"
 
 namespace yamata {
@@ -31,8 +31,8 @@ struct PlanOptions {
   std::vector<std::string> idle_flags;  ///< lines about flags without effect
 };
 
-cxxopts::Options plan_flags();
+Flags plan_flags();
 /// Throws UsageError naming the invalid flag.
-PlanOptions read_plan(const cxxopts::ParseResult& result);
+PlanOptions read_plan(const GivenFlags& result);
 
 }  // namespace yamata

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 
-#include "launch/program/options/flag_groups.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
@@ -121,8 +120,8 @@ bool wants_ranks(const Preset& preset, const JobOptions& job) {
 
 /// Sets a value of the preset if its flag is not given.
 template <class Value, class Of>
-void say(const cxxopts::ParseResult& r, const char* flag, Value& value, const Of& of) {
-  if (!given(r, flag)) value = of;
+void say(const GivenFlags& r, const char* flag, Value& value, const Of& of) {
+  if (!r.given(flag)) value = of;
 }
 
 }  // namespace
@@ -133,26 +132,26 @@ std::string presets_help() {
   return fmt::format("{}", fmt::join(all, ", "));
 }
 
-void read_preset(const cxxopts::ParseResult& r, RunOptions& o) {
-  const std::string name = text_of(r, "preset");
-  if (name.empty()) return;
+bool read_preset(const GivenFlags& r, JobOptions& job, SpeculationOptions& speculation) {
+  const std::string name = r.text("preset");
+  if (name.empty()) return false;
   const Preset& preset = find_preset(name);
-  require_units(preset, o.job);
-  require_guessers(preset, o.job);
-  o.job.share_rule = preset.share_rule;
-  o.wants_ranks = wants_ranks(preset, o.job);
-  if (preset.strategy && given(r, "strategy") && o.job.strategy != preset.strategy)
+  require_units(preset, job);
+  require_guessers(preset, job);
+  job.share_rule = preset.share_rule;
+  if (preset.strategy && r.given("strategy") && job.strategy != preset.strategy)
     throw UsageError(
         fmt::format("--preset {} is --strategy {}; leave --strategy out, or choose another preset", name, strategy_name(*preset.strategy)));
-  if (preset.strategy) o.job.strategy = preset.strategy;
+  if (preset.strategy) job.strategy = preset.strategy;
   if (*preset.policy) {
-    PolicyOptions& policy = o.speculation.policy;
+    PolicyOptions& policy = speculation.policy;
     say(r, "policy", policy.name, preset.policy);
     if (preset.draft > 0) say(r, "draft", policy.draft, preset.draft);
     if (preset.depth > 0) say(r, "tree-depth", policy.depth, preset.depth), say(r, "tree-children", policy.children, preset.children);
-    o.speculation.lookup = o.speculation.reuse_tree = false;  // no paper uses these
+    speculation.lookup = speculation.reuse_tree = false;  // no paper uses these
   }
-  o.job.guesses_text = o.speculation.looks_up() && preset.needed_sources != NeededSources::kNone;
+  job.guesses_text = speculation.looks_up() && preset.needed_sources != NeededSources::kNone;
+  return wants_ranks(preset, job);
 }
 
 }  // namespace yamata

@@ -14,43 +14,43 @@ constexpr char kGroup[] = "Profile";
 
 }  // namespace
 
-cxxopts::Options profile_flags() {
+Flags profile_flags() {
   auto flags = describe("profile",
                         "Measures how fast this machine could be, and with -m how close a model comes to that. One process, no mpirun.\n"
                         "A LIST has numbers and ranges: 512,1024 or 1-16; 1-9+4 is 1,5,9; 128-1024*2 is 128,256,512,1024.");
-  auto add = flags.add_options(kGroup);
-  add("t,threads", "Maximum number of compute threads (0: one per core)", value_or<int>("0"), "N");
-  add("r,rounds", "Rounds in which everything is measured once", value_or<int>("5"), "N");
-  add("memory-mib", "Memory size for measuring bandwidth (0: several times the caches)", value_or<int>("0"), "MIB");
-  add("widths", "With -m: runs of this many tokens", value_or<std::string>("1,2,4,8,16,32,64"), "LIST");
-  add("contexts", "With -m: one token at these context lengths, up to the model's context", value_or<std::string>("128-8192*2"), "LIST");
-  add("no-repack", "Keep the weights in the file's layout");
-  add("units", "With -m: only measure the best shares of a layer for these units, such as cpu:0-3+cpu:4-7, and keep them for later runs",
-      value_or<std::string>("auto"), "UNITS");
-  add("json", "Write the profile to this file", cxxopts::value<std::string>(), "FILE");
+  auto add = flags.group(kGroup);
+  add("-t, --threads", "Maximum number of compute threads (0: one per core)", FlagKind::kInt, "N", "0");
+  add("-r, --rounds", "Rounds in which everything is measured once", FlagKind::kInt, "N", "5");
+  add("--memory-mib", "Memory size for measuring bandwidth (0: several times the caches)", FlagKind::kInt, "MIB", "0");
+  add("--widths", "With -m: runs of this many tokens", FlagKind::kWord, "LIST", "1,2,4,8,16,32,64");
+  add("--contexts", "With -m: one token at these context lengths, up to the model's context", FlagKind::kWord, "LIST", "128-8192*2");
+  add("--no-repack", "Keep the weights in the file's layout");
+  add("--units", "With -m: only measure the best shares of a layer for these units, such as cpu:0-3+cpu:4-7, and keep them for later runs",
+      FlagKind::kWord, "UNITS", "auto");
+  add("--json", "Write the profile to this file", FlagKind::kFile, "FILE");
   add_cache_types(flags, kGroup, "TYPE");
   add_numa(flags, "Machine");
   return flags;
 }
 
-ProfileOptions read_profile(const cxxopts::ParseResult& r) {
+ProfileOptions read_profile(const GivenFlags& r) {
   ProfileOptions o;
-  o.model = text_of(r, "model");
+  o.model = r.text("model");
   o.numa = read_numa(r);
-  o.repack = !given(r, "no-repack");
-  o.json_file = text_of(r, "json");
-  o.units = parse_units(r["units"].as<std::string>());
+  o.repack = !r.given("no-repack");
+  o.json_file = r.text("json");
+  o.units = parse_units(r.text("units"));
   for (const char* flag : {"units", "widths", "contexts", "no-repack", "cache-type-k", "cache-type-v"}) {
-    if (given(r, flag) && o.model.empty())
-      throw UsageError(fmt::format("{} has no effect without a model; name one with -m FILE.gguf", shown_flag(flag)));
+    if (r.given(flag) && o.model.empty())
+      throw UsageError(fmt::format("{} has no effect without a model; name one with -m FILE.gguf", r.shown(flag)));
   }
-  if (given(r, "threads")) require_idle_threads(o.units);
+  if (r.given("threads")) require_idle_threads(o.units);
   o.threads = number_in(r, "threads", 0, 1024, "between 0 and 1024", "-t").value_or(o.threads);
   o.rounds = number_in(r, "rounds", 1, 1000, "between 1 and 1000", "-r").value_or(o.rounds);
   o.memory_mib = number_in(r, "memory-mib", 0, 1 << 20, "between 0 and 1048576").value_or(o.memory_mib);
-  o.widths = parse_counts("--widths", joined(r, "widths"), 1, 1024);
-  o.contexts = parse_counts("--contexts", joined(r, "contexts"), 1, 1 << 20);
-  o.contexts_given = r.count("contexts") > 0;
+  o.widths = parse_counts("--widths", r.joined("widths"), 1, 1024);
+  o.contexts = parse_counts("--contexts", r.joined("contexts"), 1, 1 << 20);
+  o.contexts_given = r.given("contexts");
   o.cache_types = read_cache_types(r);
   return o;
 }

@@ -1,8 +1,8 @@
 #pragma once
 // The flags of yamata profile.
-#include <cxxopts.hpp>
 #include <vector>
 
+#include "launch/program/options/given_flags.hpp"
 #include "launch/program/options/options.hpp"
 
 namespace yamata {
@@ -21,8 +21,8 @@ struct ProfileOptions {
   std::vector<UnitSpec> units;  ///< --units: only their shares are measured
 };
 
-cxxopts::Options profile_flags();
+Flags profile_flags();
 /// Throws UsageError naming the invalid flag.
-ProfileOptions read_profile(const cxxopts::ParseResult& result);
+ProfileOptions read_profile(const GivenFlags& result);
 
 }  // namespace yamata

@@ -1,9 +1,9 @@
 #pragma once
 // The flags of yamata quantize.
-#include <cxxopts.hpp>
 #include <optional>
 #include <string>
 
+#include "launch/program/options/given_flags.hpp"
 #include "src/quantize/mix.hpp"
 
 namespace yamata {
@@ -15,10 +15,10 @@ struct QuantizeOptions {
   bool allow_requantize = false;
 };
 
-cxxopts::Options quantize_flags();
+Flags quantize_flags();
 /// Throws UsageError naming the missing or invalid flag.
-QuantizeOptions read_quantize(const cxxopts::ParseResult& result);
+QuantizeOptions read_quantize(const GivenFlags& result);
 /// The last of the arguments SRC DST TYPE NTHREADS, if given.
-std::optional<int> threads_word(const cxxopts::ParseResult& result);
+std::optional<int> threads_word(const GivenFlags& result);
 
 }  // namespace yamata

@@ -1,9 +1,9 @@
 #pragma once
 // The options of yamata run.
-#include <cxxopts.hpp>
 #include <string>
 #include <vector>
 
+#include "launch/program/options/given_flags.hpp"
 #include "launch/program/options/options.hpp"
 
 namespace yamata {
@@ -23,8 +23,8 @@ struct RunOptions {
   std::vector<std::string> inputs() const;
 };
 
-cxxopts::Options run_flags();
+Flags run_flags();
 /// Throws UsageError naming the invalid flag.
-RunOptions read_run(const cxxopts::ParseResult& result);
+RunOptions read_run(const GivenFlags& result);
 
 }  // namespace yamata

@@ -13,88 +13,88 @@ namespace {
 constexpr int kMaxRanks = 1024;
 constexpr const char* kTokens = "between 1 and 10000: the time of a simulation grows with the square of the text's length";
 
-void read_lists(const cxxopts::ParseResult& r, SimulationOptions& o) {
-  if (r.count("ranks")) o.ranks = parse_counts("--ranks", joined(r, "ranks"), 1, kMaxRanks);
-  o.groups = parse_counts("--group", joined(r, "group"), 1, kMaxRanks);
-  if (r.count("strategy")) o.strategies = split_list(r["strategy"].as<std::string>());
+void read_lists(const GivenFlags& r, SimulationOptions& o) {
+  if (r.given("ranks")) o.ranks = parse_counts("--ranks", r.joined("ranks"), 1, kMaxRanks);
+  o.groups = parse_counts("--group", r.joined("group"), 1, kMaxRanks);
+  if (r.given("strategy")) o.strategies = split_list(r.text("strategy"));
   for (const std::string& name : o.strategies) {
     require_word(name, {"iterative", "speculative", "pipeinfer"}, "--strategy", "some of iterative,speculative,pipeinfer");
   }
-  if (r.count("width-cost")) {
-    for (const std::string& word : split_list(r["width-cost"].as<std::string>())) o.width_cost.push_back(parse_number(word));
+  if (r.given("width-cost")) {
+    for (const std::string& word : split_list(r.text("width-cost"))) o.width_cost.push_back(parse_number(word));
   }
   for (const double cost : o.width_cost) {
     require(cost >= 0 && cost <= 100 && (o.width_cost.size() == 1 || cost > 0), "--width-cost",
             "one share of 0 or more, or the times of 1, 2, 3, ... rows relative to one row, such as 1,1.04,1.1");
   }
-  if (r.count("slow")) o.slow = parse_slow(r["slow"].as<std::vector<std::string>>());
+  if (r.given("slow")) o.slow = parse_slow(r.list("slow"));
 }
 
 }  // namespace
 
-cxxopts::Options simulate_flags() {
+Flags simulate_flags() {
   auto flags = describe("simulate",
                         "Simulates whole jobs in virtual time: the program's own code, on machines described by numbers. Needs no model.");
-  auto job = flags.add_options("Job");
-  job("ranks", "Numbers of ranks to compare, such as 2,4,8 or 2-16 (default: that of --from, one more, and twice as many; or 2,4,8)",
-      cxxopts::value<std::string>(), "LIST");
-  job("group", "Group sizes to compare, such as 1,2,4: so many ranks share each layer (1: a pipeline)", value_or<std::string>("1"), "LIST");
-  job("n,predict", "Tokens to generate (default: as many as the run of --from, or 128)", cxxopts::value<int>(), "N");
-  job("prompt-tokens", "Tokens of a random prompt (default: the text of --from, or 64)", cxxopts::value<int>(), "N");
-  job("b,batch-size", "Prompt tokens per run", value_or<int>("64"), "N");
-  job("s,seed", "Random seed", value_or<std::uint64_t>("0"), "SEED");
-  job("repeats", "Show the average of N texts; they are random, or, if --from has a text, differ in the guesses that it does not record",
-      value_or<int>("3"), "N");
-  auto machines = flags.add_options("Machines and network");
+  auto job = flags.group("Job");
+  job("--ranks", "Numbers of ranks to compare, such as 2,4,8 or 2-16 (default: that of --from, one more, and twice as many; or 2,4,8)",
+      FlagKind::kWord, "LIST");
+  job("--group", "Group sizes to compare, such as 1,2,4: so many ranks share each layer (1: a pipeline)", FlagKind::kWord, "LIST", "1");
+  job("-n, --predict", "Tokens to generate (default: as many as the run of --from, or 128)", FlagKind::kInt, "N");
+  job("--prompt-tokens", "Tokens of a random prompt (default: the text of --from, or 64)", FlagKind::kInt, "N");
+  job("-b, --batch-size", "Prompt tokens per run", FlagKind::kInt, "N", "64");
+  job("-s, --seed", "Random seed", FlagKind::kUint64, "SEED", "0");
+  job("--repeats", "Show the average of N texts; they are random, or, if --from has a text, differ in the guesses that it does not record",
+      FlagKind::kInt, "N", "3");
+  auto machines = flags.group("Machines and network");
   machines(
-      "from",
+      "--from",
       "Take times, text and draft from a file of 'yamata run --json', or machines from a file of 'yamata plan --json'; flags override. "
       "Network and group benchmarks are taken if the file has a plan. The run's own flags are not taken",
-      cxxopts::value<std::string>(), "FILE");
-  machines("target-ms", "Time of one token through all layers of the target on one machine", value_or<Decimal<double>>("400"), "MS");
-  machines("draft-ms",
+      FlagKind::kFile, "FILE");
+  machines("--target-ms", "Time of one token through all layers of the target on one machine", FlagKind::kDouble, "MS", "400");
+  machines("--draft-ms",
            "Time of one evaluation of the draft model (default: from --from; else with -m and -md by their bytes, or a twentieth of "
            "--target-ms)",
-           cxxopts::value<Decimal<double>>(), "MS");
-  machines("width-cost",
+           FlagKind::kDouble, "MS");
+  machines("--width-cost",
            "Cost of each additional row of a run, as a share of the first; or a list: the times of 1,2,3,... rows relative to one row, "
            "such as 1,1.04,1.1 (default: from --from, or 0.05)",
-           cxxopts::value<std::string>(), "LIST");
-  machines("head-ms", "The head's own work per token", value_or<Decimal<double>>("0.05"), "MS");
-  machines("latency", "Latency of every message", value_or<Decimal<double>>("0.1"), "MS");
-  machines("bandwidth", "Bandwidth of every rank's link", value_or<Decimal<double>>("1000"), "MBIT/S");
-  machines("wake-up", "Time a rank needs to wake up", value_or<Decimal<double>>("0.05"), "MS");
-  machines("slow", "A rank that takes FACTOR times as long; repeatable", cxxopts::value<std::vector<std::string>>(), "RANK=FACTOR");
-  auto draft = flags.add_options("Draft");
-  draft("acceptance", "Share of tokens that are the draft's first choice (default: the draft of --from, or 0.65)",
-        cxxopts::value<Decimal<double>>(), "P");
-  draft("acceptance4", "Share of tokens among its first four (default: the draft of --from, or the first choice plus 58 % of the rest)",
-        cxxopts::value<Decimal<double>>(), "P");
-  draft("over-confidence", "Over-confidence of its probabilities: their exponent, minus 1; below 0: too low",
-        value_or<Decimal<double>>("0"), "X");
-  add_speculation(flags, "Strategies to compare", "iterative,speculative,pipeinfer", {"suffix-store", "draft-units"},
+           FlagKind::kWord, "LIST");
+  machines("--head-ms", "The head's own work per token", FlagKind::kDouble, "MS", "0.05");
+  machines("--latency", "Latency of every message", FlagKind::kDouble, "MS", "0.1");
+  machines("--bandwidth", "Bandwidth of every rank's link", FlagKind::kDouble, "MBIT/S", "1000");
+  machines("--wake-up", "Time a rank needs to wake up", FlagKind::kDouble, "MS", "0.05");
+  machines("--slow", "A rank that takes FACTOR times as long; repeatable", FlagKind::kWords, "RANK=FACTOR");
+  auto draft = flags.group("Draft");
+  draft("--acceptance", "Share of tokens that are the draft's first choice (default: the draft of --from, or 0.65)", FlagKind::kDouble,
+        "P");
+  draft("--acceptance4", "Share of tokens among its first four (default: the draft of --from, or the first choice plus 58 % of the rest)",
+        FlagKind::kDouble, "P");
+  draft("--over-confidence", "Over-confidence of its probabilities: their exponent, minus 1; below 0: too low", FlagKind::kDouble, "X",
+        "0");
+  add_speculation(flags, "Strategies to compare", "iterative,speculative,pipeinfer", {"--suffix-store", "--draft-units"},
                   "Number of drafters, with -md of each model (not given: as many as the run of --from had; 0: none)");
-  flags.add_options("Output")("json", "Write all figures to this file", cxxopts::value<std::string>(), "FILE");
-  flags.add_options("Output")("csv", "Write the table as CSV", cxxopts::value<std::string>(), "FILE");
+  flags.group("Output")("--json", "Write all figures to this file", FlagKind::kFile, "FILE");
+  flags.group("Output")("--csv", "Write the table as CSV", FlagKind::kFile, "FILE");
   return flags;
 }
 
-SimulationOptions read_simulation(const cxxopts::ParseResult& r) {
+SimulationOptions read_simulation(const GivenFlags& r) {
   constexpr const char* kTime = "between 0 and 1000000";
   constexpr const char* kShare = "between 0 and 1";
   SimulationOptions o;
-  o.model = text_of(r, "model");
-  o.json_file = text_of(r, "json");
-  o.csv_file = text_of(r, "csv");
+  o.model = r.text("model");
+  o.json_file = r.text("json");
+  o.csv_file = r.text("csv");
   JobOptions job;
   o.speculation = read_speculation(r, job);
   require(o.speculation.suffix_store.empty(), "--suffix-store", "left out: a simulation keeps no text and reads none");
   o.draft_models = job.draft_models;
   o.draft_on_head = job.draft_on_head;
   o.batch = read_batch(r, job);
-  o.seed = r["seed"].as<std::uint64_t>();
+  o.seed = r.number<std::uint64_t>("seed");
   read_lists(r, o);
-  if (r.count("from")) o.from_file = r["from"].as<std::string>();
+  if (r.given("from")) o.from_file = r.text("from");
   o.target_ms = number_in(r, "target-ms", 1e-3, 1e6, "between 0.001 and 1000000");
   o.draft_ms = number_in(r, "draft-ms", 0.0, 1e6, kTime);
   o.head_ms = number_in(r, "head-ms", 0.0, 1e6, kTime);
@@ -107,7 +107,7 @@ SimulationOptions read_simulation(const cxxopts::ParseResult& r) {
   o.generate = number_in(r, "predict", 1, kMaxSimulatedTokens, kTokens, "-n");
   o.drafters = number_in(r, "drafters", 0, 16, "between 0 and 16");
   o.prompt_tokens = number_in(r, "prompt-tokens", 1, kMaxSimulatedTokens, kTokens);
-  o.repeats = r["repeats"].as<int>();
+  o.repeats = r.number<int>("repeats");
   require(o.repeats >= 1 && o.repeats <= 10000, "--repeats", "between 1 and 10000");
   require(!o.acceptance || !o.acceptance4 || *o.acceptance <= *o.acceptance4, "--acceptance4", "at least --acceptance");
   if (o.strategies == std::vector<std::string>{"iterative"}) job.strategy = Strategy::kIterative;

@@ -1,12 +1,12 @@
 #pragma once
 // The options of yamata simulate.
 #include <cstdint>
-#include <cxxopts.hpp>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "launch/program/options/given_flags.hpp"
 #include "launch/program/options/options.hpp"
 
 namespace yamata {
@@ -35,8 +35,8 @@ struct SimulationOptions {
   std::vector<std::string> idle_flags;  ///< lines about flags without effect
 };
 
-cxxopts::Options simulate_flags();
+Flags simulate_flags();
 /// Throws UsageError naming the invalid flag.
-SimulationOptions read_simulation(const cxxopts::ParseResult& result);
+SimulationOptions read_simulation(const GivenFlags& result);
 
 }  // namespace yamata

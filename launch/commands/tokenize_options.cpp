@@ -4,20 +4,20 @@
 
 namespace yamata {
 
-cxxopts::Options tokenize_flags() {
+Flags tokenize_flags() {
   auto flags = describe("tokenize", "Prints the token ids of a text, a line per token.");
   add_text(flags);
-  flags.add_options("Output")("ids", "Print one list [1, 2, 3]")("no-bos", "Do not add BOS or EOS")(
-      "no-special", "Tokenize special tokens as plain text");
+  flags.group("Output")("--ids", "Print one list [1, 2, 3]")("--no-bos", "Do not add BOS or EOS")("--no-special",
+                                                                                                  "Tokenize special tokens as plain text");
   return flags;
 }
 
-TokenizeOptions read_tokenize(const cxxopts::ParseResult& r) {
+TokenizeOptions read_tokenize(const GivenFlags& r) {
   return {.model = read_model(r),
           .text = read_text_source(r),
-          .ids = given(r, "ids"),
-          .add_bos = !given(r, "no-bos"),
-          .parse_special = !given(r, "no-special")};
+          .ids = r.given("ids"),
+          .add_bos = !r.given("no-bos"),
+          .parse_special = !r.given("no-special")};
 }
 
 }  // namespace yamata

@@ -1,8 +1,8 @@
 #pragma once
 // The options of yamata tokenize.
-#include <cxxopts.hpp>
 #include <string>
 
+#include "launch/program/options/given_flags.hpp"
 #include "launch/program/options/options.hpp"
 
 namespace yamata {
@@ -15,8 +15,8 @@ struct TokenizeOptions {
   bool parse_special = true;  ///< the text of a special token is parsed as that token
 };
 
-cxxopts::Options tokenize_flags();
+Flags tokenize_flags();
 /// Throws UsageError naming the invalid flag.
-TokenizeOptions read_tokenize(const cxxopts::ParseResult& result);
+TokenizeOptions read_tokenize(const GivenFlags& result);
 
 }  // namespace yamata

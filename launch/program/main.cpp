@@ -35,9 +35,9 @@ namespace yamata {
 namespace {
 
 /// The command line. It is read once, since a file that it names may be a pipe.
-class GivenFlags {
+class GivenLine {
  public:
-  GivenFlags(int argc, char** argv) {
+  GivenLine(int argc, char** argv) {
     try {
       line_ = parse_command_line(argc, argv);
     } catch (...) {
@@ -214,7 +214,7 @@ void require_launcher(const World& world) {
                   world.host));
 }
 
-int head_main(const GivenFlags& flags, World& world) {
+int head_main(const GivenLine& flags, World& world) {
   int code = code_of(world, [&] {
     run_head(flags.line(), world);
     require_pages();
@@ -238,7 +238,7 @@ int head_main(const GivenFlags& flags, World& world) {
   return code;
 }
 
-int worker_main(const GivenFlags& flags, World& world) {
+int worker_main(const GivenLine& flags, World& world) {
   WorkerSetup setup;
   setup.host = world.host;
   std::unique_ptr<Job> job;
@@ -294,7 +294,7 @@ int main(int argc, char** argv) {
   using namespace yamata;
   std::signal(SIGXFSZ, SIG_IGN);  // if a file may not grow, its write fails, as on a full disk
   keep_standard_streams();
-  const GivenFlags flags(argc, argv);
+  const GivenLine flags(argc, argv);
   const auto timeout = flags.timeout();
   guard_rank(argc, argv, timeout);
   before_job_ends(job_is_over);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <iterator>
 #include <limits>
 #include <optional>
 #include <system_error>
@@ -57,28 +56,7 @@ std::optional<Range> parse_range(std::string_view text) {
   return text.empty() ? std::optional(range) : std::nullopt;
 }
 
-template <class T>
-std::istream& read_decimal(std::istream& in, T& number) {
-  const auto whole = read_number<T>(std::string(std::istreambuf_iterator<char>(in), {}));
-  if (!whole || !std::isfinite(*whole)) in.setstate(std::ios::failbit);
-  number = whole.value_or(T{});
-  return in;
-}
-
 }  // namespace
-
-const std::map<std::string, std::string>& spelled_short() {
-  static const std::map<std::string, std::string> all{{"model-draft", "-md"},   {"p-accept", "-pa"},      {"p-split", "-ps"},
-                                                      {"p-recovery", "-pr"},    {"p-decay", "-pd"},       {"parallel", "-np"},
-                                                      {"cache-type-k", "-ctk"}, {"cache-type-v", "-ctv"}, {"pg", "-pg"},
-                                                      {"output-err", "-oe"},    {"gpu-layers", "-ngl"}};
-  return all;
-}
-
-std::string shown_flag(const std::string& name) {
-  const auto found = spelled_short().find(name);
-  return found == spelled_short().end() ? "--" + name : found->second;
-}
 
 void require(bool good, const char* flag, const char* wanted) {
   if (!good) throw UsageError(fmt::format("{} must be {}", flag, wanted));
@@ -89,9 +67,6 @@ void require_word(const std::string& word, const std::vector<std::string>& known
   const std::string meant = did_you_mean(word, known);
   throw UsageError(fmt::format("{} must be {}{}{}", flag, wanted, meant.empty() ? "" : ";", meant));
 }
-
-std::istream& operator>>(std::istream& in, Decimal<float>& number) { return read_decimal(in, number.value); }
-std::istream& operator>>(std::istream& in, Decimal<double>& number) { return read_decimal(in, number.value); }
 
 double parse_number(const std::string& word) {
   const double value = read_number<double>(word).value_or(HUGE_VAL);
@@ -114,24 +89,6 @@ std::map<int, double> parse_slow(const std::vector<std::string>& words) {
 void require_slow_ranks(const std::map<int, double>& slow, int ranks) {
   if (!slow.empty() && slow.rbegin()->first >= ranks)
     throw UsageError(fmt::format("--slow names rank {}, but there are {} at most; ranks count from 0", slow.rbegin()->first, ranks));
-}
-
-std::vector<std::string> split_list(const std::string& text) {
-  std::vector<std::string> words;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    words.push_back(text.substr(at, comma - at));
-    at = comma + 1;
-  }
-  return words;
-}
-
-std::string joined(const cxxopts::ParseResult& result, const char* name) {
-  std::string all;
-  for (const auto& pair : result.arguments()) {
-    if (pair.key() == name) all += (all.empty() ? "" : ",") + pair.value();
-  }
-  return result.count(name) ? all : result[name].as<std::string>();
 }
 
 std::vector<int> parse_counts(const char* flag, const std::string& text, int least, int most, const char* examples) {

@@ -1,44 +1,13 @@
 #pragma once
 // Checks values of flags, and reads lists such as "512,1024", "1-16", "64-1024*2".
-#include <cxxopts.hpp>
-#include <istream>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <vector>
 
+#include "launch/program/options/given_flags.hpp"
+
 namespace yamata {
-
-/// A floating-point number in a flag. The whole word must be one, and finite: cxxopts itself would read "0,8" and
-/// "1gbit" as 0 and 1.
-template <class T>
-struct Decimal {
-  T value{};
-};
-std::istream& operator>>(std::istream& in, Decimal<float>& number);
-std::istream& operator>>(std::istream& in, Decimal<double>& number);
-
-/// The value in a flag's declaration: its type, and its default.
-template <class T>
-std::shared_ptr<cxxopts::Value> value_or(const char* fallback) {
-  return cxxopts::value<T>()->default_value(fallback);
-}
-
-/// The number of a flag that is given or has a default.
-template <class Number>
-Number number_of(const cxxopts::ParseResult& result, const char* name) {
-  if constexpr (std::is_floating_point_v<Number>)
-    return result[name].as<Decimal<Number>>().value;
-  else
-    return result[name].as<Number>();
-}
-
-/// Flags of two or three letters, such as -ngl, by the long names that the parser knows.
-const std::map<std::string, std::string>& spelled_short();
-/// A flag as the docs write it, by its long name: "-md", "--heads".
-std::string shown_flag(const std::string& name);
 
 /// Throws UsageError "FLAG must be WANTED" unless `good`.
 void require(bool good, const char* flag, const char* wanted);
@@ -49,10 +18,10 @@ void require_word(const std::string& word, const std::vector<std::string>& known
 /// A flag's number; nothing if it is not given. Throws UsageError "--NAME must be ALLOWED" if it is not in `least`..`most`; `shown`: the
 /// flag in that line, if it is usually written short.
 template <class Number>
-std::optional<Number> number_in(const cxxopts::ParseResult& result, const char* name, Number least, Number most, const char* allowed,
+std::optional<Number> number_in(const GivenFlags& result, const char* name, Number least, Number most, const char* allowed,
                                 const char* shown = nullptr) {
-  if (!result.count(name)) return std::nullopt;
-  const auto value = number_of<Number>(result, name);
+  if (!result.given(name)) return std::nullopt;
+  const auto value = result.number<Number>(name);
   require(value >= least && value <= most, shown ? shown : (std::string("--") + name).c_str(), allowed);
   return value;
 }
@@ -67,12 +36,6 @@ double parse_number(const std::string& word);
 std::map<int, double> parse_slow(const std::vector<std::string>& words);
 /// Throws UsageError if --slow names another rank than the first `ranks`.
 void require_slow_ranks(const std::map<int, double>& slow, int ranks);
-
-/// The words between commas; an empty text is one empty word.
-std::vector<std::string> split_list(const std::string& text);
-
-/// The values of all occurrences of a flag, joined by commas; its default if it is not given.
-std::string joined(const cxxopts::ParseResult& result, const char* name);
 
 /// Numbers and ranges "first-last", "first-last+step", "first-last*factor", in the order written. Throws UsageError naming `flag` for
 /// anything else, with `examples`, for a number outside `least`..`most`, and for more than 1024 numbers.

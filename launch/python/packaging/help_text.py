@@ -1,4 +1,4 @@
-"""What a program says about itself with --help, as data: in the formats of cxxopts (yamata), of argparse (scripts in Python), and of the
+"""What a program says about itself with --help, as data: in the formats of yamata, of argparse (scripts in Python), and of the
 comment at the beginning of a shell script."""
 import dataclasses
 import re
