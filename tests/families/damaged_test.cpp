@@ -16,6 +16,7 @@
 #include "tests/families/tiny_model.hpp"
 #include "tests/finish.hpp"
 #include "tests/temporary_folder.hpp"
+#include "tests/thorough.hpp"
 
 namespace yamata::families_test {
 namespace {
@@ -91,7 +92,7 @@ class Damaged : public ::testing::TestWithParam<std::string> {
 
 TEST_P(Damaged, Files_areRefusedOrRun) {
   const char* wanted = std::getenv("YAMATA_DAMAGED_FILES");
-  const int files = wanted ? std::atoi(wanted) : 300;
+  const int files = wanted ? std::atoi(wanted) : test::thorough() ? 300 : 100;
   int accepted = 0;
   for (int i = 0; i < files; ++i) {
     for (std::size_t n = 1 + below(2); n > 0; --n) damage();

@@ -80,7 +80,7 @@ def result(program, folder, ranks, flags, setting=''):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('program')
-    parser.add_argument('--count', type=int, default=12)
+    parser.add_argument('--count', type=int, default=12 if os.environ.get('YAMATA_THOROUGH') else 6)
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--devices', action='store_true', help='the program is one with emulated devices, which are used')
     o = parser.parse_args()

@@ -6,12 +6,14 @@
 
 #include "node/cuda/emulation/block.hpp"
 #include "tests/node/cuda/scenes.hpp"
+#include "tests/thorough.hpp"
 
 namespace yamata::cuda {
 namespace {
 
 std::vector<simt::Order> orders() {
   if (!TestDevice::emulated()) return {simt::Order::kForward};
+  if (!test::thorough()) return {simt::Order::kReverse, simt::Order::kRandom};
   return {simt::Order::kForward, simt::Order::kReverse, simt::Order::kRandom};
 }
 
