@@ -2,13 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
-#include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <sstream>
 
-#include "node/topology.hpp"
 #include "tests/launch/expect_fault.hpp"
 #include "tests/launch/process.hpp"
 #include "tests/paths.hpp"
@@ -207,77 +205,6 @@ TEST(CommandLine, FlagsForGuessingWithoutADraft_areWarnedOf) {
   EXPECT_NE(with(idle_draft).find("-md does nothing with --strategy iterative"), std::string::npos);
   EXPECT_EQ(with({"--strategy", "pipeinfer", "--draft", "3"}).find("warning"), std::string::npos);
   EXPECT_NE(with({"--strategy", "pipeinfer", "--drafters", "3"}).find("--drafters does nothing without a draft model"), std::string::npos);
-}
-
-class RememberedThreads : public testing::Test {
- protected:
-  /// Rank 0's entry in the result of a run with these flags; sets outcome_.
-  nlohmann::json rank(const Arguments& more) {
-    Arguments command{"env", "XDG_CACHE_HOME=" + (folder_ / "cache")};
-    for (const auto& word : yamata({"run", "-m", kModel, "-p", "A king", "-n", "2", "--json", folder_ / "r.json"})) command.push_back(word);
-    command.insert(command.end(), more.begin(), more.end());
-    outcome_ = run(command);
-    EXPECT_EQ(outcome_.code, 0) << outcome_.err;
-    return nlohmann::json::parse(read_file(folder_ / "r.json"))["per_rank"][0];
-  }
-  /// The only file in the cache folder.
-  std::string kept_file() const {
-    std::vector<std::string> files;
-    for (const auto& file : std::filesystem::directory_iterator(folder_ / "cache/yamata")) files.push_back(file.path().string());
-    EXPECT_EQ(files.size(), 1u);
-    return files.empty() ? "" : files[0];
-  }
-  /// Its content.
-  std::pair<int, std::time_t> kept() const {
-    std::istringstream text(read_file(kept_file()));
-    std::string word;
-    std::pair<int, std::time_t> found;
-    text >> word >> found.first >> found.second;
-    EXPECT_EQ(word, "yamata-threads-1");
-    return found;
-  }
-  /// Expects the rank's number of threads to be the kept one.
-  void expect_kept(const nlohmann::json& rank) const {
-    const auto [threads, measured_s] = kept();
-    EXPECT_EQ(rank["threads"], threads);
-    char utc[32] = "", local[32] = "";
-    std::strftime(utc, sizeof(utc), "%FT%TZ", std::gmtime(&measured_s));
-    std::strftime(local, sizeof(local), "%H:%M", std::localtime(&measured_s));
-    EXPECT_EQ(rank["threads_measured"], utc);
-    const std::string line = std::to_string(threads) + (threads == 1 ? " thread" : " threads") + ", measured " + local;
-    EXPECT_NE(outcome_.err.find(line), std::string::npos) << line << " in " << outcome_.err;
-  }
-
-  const TemporaryFolder folder_;
-  Outcome outcome_{};
-};
-
-TEST_F(RememberedThreads, GivenNumber_isNeitherMeasuredNorKept) {
-  const auto given = rank({"-t", "2"});
-  EXPECT_EQ(given["threads"], 2);
-  EXPECT_TRUE(given["threads_measured"].is_null());
-  EXPECT_EQ(outcome_.err.find("measured"), std::string::npos) << outcome_.err;
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "cache"));
-}
-
-TEST_F(RememberedThreads, FastestNumber_isKeptShownAndMeasuredAnewWhereAskedFor) {
-  if (Topology::detect().core_cpus.size() < 2) GTEST_SKIP() << "one core leaves no choice";
-  const std::time_t begin = std::time(nullptr);
-  expect_kept(rank({}));
-  EXPECT_GE(kept().second, begin);
-
-  const std::string older = "yamata-threads-1 " + std::to_string(kept().first) + " " + std::to_string(begin - 7200) + "\n";
-  write_file(kept_file(), older);
-  expect_kept(rank({}));  // whether it is still the fastest depends on the machine
-  write_file(kept_file(), older);
-  expect_kept(rank({"--threads", "measure"}));
-  EXPECT_GE(kept().second, begin);
-  write_file(kept_file(), older);
-  EXPECT_EQ(run({"env", "XDG_CACHE_HOME=" + (folder_ / "cache"), kProgram, "bench", "-m", kModel, "-p", "0", "-n", "1", "-r", "1", "-t",
-                 "measure"})
-                .code,
-            0);
-  EXPECT_GE(kept().second, begin);
 }
 
 TEST(CommandLine, ThreadsThatAreNoNumber_areRefused) {

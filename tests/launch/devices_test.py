@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 
@@ -218,9 +219,10 @@ def kept_speeds(cases, emulated, folder):
 
     def speeds():
         done = run(on_ranks(2, ['env', f'XDG_CACHE_HOME={cache}', emulated, *RUN, '-n', '2', '-ngl', '2', '-t', '1']))
-        files = sorted((cache / 'yamata').glob('*emulated_[01]-one-layer.speed'))
-        words = [file.read_text().split() for file in files]
-        return done.returncode == 0 and len(files) == 2 and all(len(its) % 2 for its in words), words
+        lines = [line.split() for line in pathlib.Path(cache, 'yamata/measurements').read_text().splitlines()]
+        lines = sorted(line for line in lines if re.search('emulated_[01]-one-layer.speed$', line[0]))
+        words = [text for _, _, *text in lines]
+        return done.returncode == 0 and len(words) == 2 and all(len(its) % 2 for its in words), words
 
     (right, first), (again, second) = speeds(), speeds()
     added = all(b[:3] == a if len(b) > 3 else b != a for a, b in zip(first, second))  # or, on a disturbed machine, replaced

@@ -173,7 +173,7 @@ ThreadChoice Job::choose_cpus(const Topology& topology) const {
   std::vector<std::vector<int>> choices;
   for (const int count : thread_counts(topology, all)) choices.push_back(some(count));
   try {
-    return choose_threads(choices, {measurement_folder(), key, std::time(nullptr), options_.measure_threads},
+    return choose_threads(choices, {measurement_folder(), key, std::time(nullptr), options_.measure_threads, load_file()},
                           layer_trials(model, probe_layer(model), isa_, options_.timeout / 4));
   } catch (const ModelError&) {  // the rank that will hold the damaged layer reports it
     return {all};

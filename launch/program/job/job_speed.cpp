@@ -50,7 +50,7 @@ Job::Speed Job::measure_speed(LayerProbe& probe, const MeasurementKey& key, cons
   const bool holds = agrees(speeds, check);
   if (!holds) speeds.clear();
   speeds = with_latest(std::move(speeds), {holds ? check : probe.measure(), now_s});
-  if (!stop) keep_speeds(folder, key, speeds);
+  if (!stop) keep_speeds(folder, key, speeds, now_s);
   return {median_ns_per_byte(speeds), holds};
 }
 

@@ -32,16 +32,16 @@ std::string kind_of(const LayoutCandidate& layout) {
 }  // namespace
 
 KeptForecasts::KeptForecasts(std::string folder, std::uint64_t target, std::uint64_t draft, std::int64_t now_s)
-    : folder_(std::move(folder)), target_(target), draft_(draft), now_s_(now_s) {}
+    : folder_(std::move(folder)), kept_(folder_), target_(target), draft_(draft), now_s_(now_s) {}
 
 double KeptForecasts::correction(const LayoutCandidate& layout) const {
-  const auto earlier = read_forecast_error(folder_, target_, draft_, kind_of(layout), now_s_);
+  const auto earlier = read_forecast_error(kept_, target_, draft_, kind_of(layout), now_s_);
   return earlier ? (kTrust + earlier->jobs * earlier->mean) / (kTrust + earlier->jobs) : 1;
 }
 
 void KeptForecasts::keep(const LayoutCandidate& layout, const CheckedForecast& job) const {
   const std::string kind = kind_of(layout);
-  ForecastError all = read_forecast_error(folder_, target_, draft_, kind, now_s_).value_or(ForecastError{});
+  ForecastError all = read_forecast_error(kept_, target_, draft_, kind, now_s_).value_or(ForecastError{});
   all.jobs = std::min(all.jobs, kMaxJobs) + 1;
   all.mean += (std::clamp(job.measured / job.expected, 0.5, 2.0) - all.mean) / all.jobs;
   keep_forecast_error(folder_, target_, draft_, kind, all, now_s_);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "launch/program/planning/kept_values.hpp"
 #include "launch/program/planning/layout_candidates.hpp"
 
 namespace yamata {
@@ -12,8 +13,8 @@ struct CheckedForecast {
   double expected = 0, measured = 0;
 };
 
-/// Corrections of forecasts for a target and a draft (0: none). Layouts with the same strategy and the same use of machines have one
-/// correction: what a simulation lacks slows them all. It expires a day after the latest job.
+/// Corrections of forecasts for a target and a draft (0: none), as they are kept when this object is made. Layouts with the same strategy
+/// and the same use of machines have one correction: what a simulation lacks slows them all. It expires a day after the latest job.
 class KeptForecasts {
  public:
   /// `folder`: see measurement_folder; `now_s`: seconds since the epoch.
@@ -27,6 +28,7 @@ class KeptForecasts {
 
  private:
   std::string folder_;
+  KeptValues kept_;
   std::uint64_t target_, draft_;
   std::int64_t now_s_;
 };

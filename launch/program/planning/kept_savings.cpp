@@ -58,7 +58,7 @@ KeptSavings::KeptSavings(std::string folder, MeasurementKey key, std::int64_t no
 
 void KeptSavings::keep(const DraftSums& all, std::int64_t now_s) const {
   const bool grown = earlier_ ? sums(all) != sums(earlier_->sums) : all.steps > 0;
-  if (grown) keep_savings(folder_, key_, {all, earlier_ ? earlier_->since_s : now_s});
+  if (grown) keep_savings(folder_, key_, {all, earlier_ ? earlier_->since_s : now_s}, now_s);
 }
 
 }  // namespace yamata

@@ -8,34 +8,26 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
+#include <sstream>
 
-#include "launch/program/output/output_file.hpp"
-#include "node/error.hpp"
 #include "node/median.hpp"
 #include "src/model/layer_probe.hpp"
 
 namespace yamata {
 namespace {
 
-constexpr std::int64_t kDay = 24 * 60 * 60;
-
-/// A kind of measurement: the file's extension, and the first word in it.
+/// A kind of measurement: the end of its name, and the first word of its text.
 struct Kind {
-  const char *extension, *first_word;
+  const char *name, *first_word;
 };
 constexpr Kind kSpeed{".speed", "yamata-speed-2"}, kThreads{".threads", "yamata-threads-1"}, kWidths{".widths", "yamata-widths-1"},
     kFirstChoices{".first-choices", "yamata-first-choices-3"}, kLink{".link", "yamata-link-1"}, kGroup{".group", "yamata-group-2"},
     kSavings{".savings", "yamata-savings-2"}, kForecast{".forecast", "yamata-forecast-1"};
-constexpr double kMinNumber = 1e-9;  // the files only hold positive numbers
+constexpr double kMinNumber = 1e-9;  // only positive numbers are kept
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value ? value : "";
-}
-
-std::filesystem::path path_of(const std::string& folder, const MeasurementKey& key, Kind kind) {
-  return std::filesystem::path(folder) / key.file_name(kind.extension);
 }
 
 struct Kept {
@@ -44,47 +36,45 @@ struct Kept {
 };
 
 /// Reads `count` positive numbers, and the time when they were written.
-std::optional<Kept> read_numbers(const std::string& folder, const MeasurementKey& key, Kind kind, std::size_t count, std::int64_t now_s) {
-  std::ifstream in = open_kept(path_of(folder, key, kind).string());
+std::optional<Kept> read_numbers(const KeptValues& values, const MeasurementKey& key, Kind kind, std::size_t count, std::int64_t now_s) {
+  std::istringstream in{std::string(values.find(key.name(kind.name)))};
   std::string word, rest;
   Kept kept{std::vector<double>(count), 0};
   if (!(in >> word) || word != kind.first_word) return std::nullopt;
   for (double& number : kept.numbers) {
     if (!(in >> number) || !std::isfinite(number) || number <= 0) return std::nullopt;
   }
-  if (!(in >> kept.written_s) || in >> rest || kept.written_s > now_s || kept.written_s <= now_s - kDay) return std::nullopt;
+  if (!(in >> kept.written_s) || in >> rest || kept.written_s > now_s || kept.written_s <= now_s - kKept_s) return std::nullopt;
   return kept;
 }
 
-void keep_line(const std::string& folder, const MeasurementKey& key, Kind kind, const std::string& line) {
-  if (folder.empty()) return;
-  std::error_code ignored;
-  std::filesystem::create_directories(folder, ignored);
-  const PipeDeadline no_wait = std::chrono::steady_clock::now();  // for a reader, if there is a named pipe
-  try {
-    write_file(path_of(folder, key, kind).string(), fmt::format("{} {}\n", kind.first_word, line), no_wait);
-  } catch (const Error&) {  // then the next run measures again
-  }
+std::optional<Kept> read_numbers(const std::string& folder, const MeasurementKey& key, Kind kind, std::size_t count, std::int64_t now_s) {
+  return read_numbers(KeptValues(folder), key, kind, count, now_s);
+}
+
+void keep_text(const std::string& folder, const MeasurementKey& key, Kind kind, const std::string& text, std::int64_t measured_s,
+               std::int64_t now_s) {
+  keep_value(folder, {key.name(kind.name), fmt::format("{} {}", kind.first_word, text), measured_s + kKept_s}, now_s);
+}
+
+/// `measured_s`: when, in seconds since the epoch.
+void keep_numbers(const std::string& folder, const MeasurementKey& key, Kind kind, std::span<const double> numbers, std::int64_t measured_s,
+                  std::int64_t now_s) {
+  keep_text(folder, key, kind, fmt::format("{} {}", fmt::join(numbers, " "), measured_s), measured_s, now_s);
 }
 
 void keep_numbers(const std::string& folder, const MeasurementKey& key, Kind kind, std::span<const double> numbers, std::int64_t now_s) {
-  keep_line(folder, key, kind, fmt::format("{} {}", fmt::join(numbers, " "), now_s));
+  keep_numbers(folder, key, kind, numbers, now_s, now_s);
 }
 
 }  // namespace
 
-std::string MeasurementKey::file_name(const char* extension) const {
+std::string MeasurementKey::name(const char* kind) const {
   std::string name = fmt::format("{}-{:016x}-{}-{}t-{}of{}-{}{}{}", host, fingerprint, isa, threads, local_rank, local_size,
-                                 kNumaNames.at(static_cast<std::size_t>(numa)), units.empty() ? "" : "-" + units, extension);
+                                 kNumaNames.at(static_cast<std::size_t>(numa)), units.empty() ? "" : "-" + units, kind);
   std::replace_if(
       name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c) && c != '-' && c != '.'; }, '_');
   return name;
-}
-
-std::ifstream open_kept(const std::string& path) {
-  constexpr std::uintmax_t kLargest = 64 << 10;
-  std::error_code unseen;
-  return std::filesystem::file_size(path, unseen) <= kLargest ? std::ifstream(path) : std::ifstream();
 }
 
 std::string measurement_folder() {
@@ -96,21 +86,22 @@ std::string measurement_folder() {
 
 /// Pairs of a speed and the time of its measurement.
 std::vector<MeasuredSpeed> read_speeds(const std::string& folder, const MeasurementKey& key, std::int64_t now_s) {
-  std::ifstream in = open_kept(path_of(folder, key, kSpeed).string());
+  std::istringstream in{std::string(KeptValues(folder).find(key.name(kSpeed.name)))};
   std::string word;
   if (!(in >> word) || word != kSpeed.first_word) return {};
   std::vector<MeasuredSpeed> speeds;
   for (MeasuredSpeed speed; in >> speed.ns_per_byte;) {
     if (!(in >> speed.measured_s) || !std::isfinite(speed.ns_per_byte) || speed.ns_per_byte <= 0 || speed.measured_s > now_s) return {};
-    if (speed.measured_s > now_s - kDay) speeds.push_back(speed);
+    if (speed.measured_s > now_s - kKept_s) speeds.push_back(speed);
   }
   return in.eof() ? speeds : std::vector<MeasuredSpeed>{};
 }
 
-void keep_speeds(const std::string& folder, const MeasurementKey& key, std::span<const MeasuredSpeed> speeds) {
+void keep_speeds(const std::string& folder, const MeasurementKey& key, std::span<const MeasuredSpeed> speeds, std::int64_t now_s) {
   std::vector<std::string> pairs;
   for (const MeasuredSpeed& speed : speeds) pairs.push_back(fmt::format("{} {}", speed.ns_per_byte, speed.measured_s));
-  keep_line(folder, key, kSpeed, fmt::format("{}", fmt::join(pairs, " ")));
+  const std::int64_t latest_s = speeds.empty() ? 0 : std::ranges::max(speeds, {}, &MeasuredSpeed::measured_s).measured_s;
+  keep_text(folder, key, kSpeed, fmt::format("{}", fmt::join(pairs, " ")), latest_s, now_s);
 }
 
 bool agrees(std::span<const MeasuredSpeed> kept, double check) {
@@ -161,11 +152,11 @@ std::optional<Savings> read_savings(const std::string& folder, const Measurement
   return plausible(savings.sums) ? std::optional(savings) : std::nullopt;
 }
 
-void keep_savings(const std::string& folder, const MeasurementKey& key, const Savings& savings) {
+void keep_savings(const std::string& folder, const MeasurementKey& key, const Savings& savings, std::int64_t now_s) {
   const DraftSums& s = savings.sums;
   if (!plausible(s)) return;
   keep_numbers(folder, key, kSavings, std::vector{s.steps, s.tokens, std::max(s.own, kMinNumber), s.times, std::max(s.costs, kMinNumber)},
-               savings.since_s);
+               savings.since_s, now_s);
 }
 
 std::optional<Link> read_link(const std::string& folder, const MeasurementKey& key, std::int64_t now_s) {
@@ -209,9 +200,9 @@ void keep_first_choices(const std::string& folder, std::uint64_t target, std::ui
   keep_numbers(folder, pair_key(target, draft), kFirstChoices, numbers, now_s);
 }
 
-std::optional<ForecastError> read_forecast_error(const std::string& folder, std::uint64_t target, std::uint64_t draft,
+std::optional<ForecastError> read_forecast_error(const KeptValues& values, std::uint64_t target, std::uint64_t draft,
                                                  const std::string& kind, std::int64_t now_s) {
-  const auto kept = read_numbers(folder, pair_key(target, draft, kind), kForecast, 2, now_s);
+  const auto kept = read_numbers(values, pair_key(target, draft, kind), kForecast, 2, now_s);
   return kept ? std::optional(ForecastError{kept->numbers[0], kept->numbers[1]}) : std::nullopt;
 }
 

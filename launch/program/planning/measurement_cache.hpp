@@ -1,7 +1,6 @@
 #pragma once
 // Measurements of a rank, kept for a day, so that the same cluster gets the same split.
 #include <cstdint>
-#include <fstream>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,13 +8,16 @@
 
 #include "launch/program/planning/first_choices.hpp"
 #include "launch/program/planning/group_cost.hpp"
+#include "launch/program/planning/kept_values.hpp"
 #include "mpi/cluster/link_probe.hpp"
 #include "node/topology.hpp"
 #include "src/speculation/draft_balance.hpp"
 
 namespace yamata {
 
-/// Identifies what a measurement is valid for. Equal keys have equal file names.
+constexpr std::int64_t kKept_s = 24 * 60 * 60;  ///< for how long measurements are kept, in seconds
+
+/// Identifies what a measurement is valid for. Equal keys have equal names.
 struct MeasurementKey {
   std::string host, isa;
   std::uint64_t fingerprint = 0;  ///< of the model
@@ -23,11 +25,9 @@ struct MeasurementKey {
   Numa numa = Numa::kAuto;
   std::string units{};  ///< as in --units; empty: one unit
 
-  std::string file_name(const char* extension = ".speed") const;
+  /// The name under which a measurement of this kind is kept (see kept_values.hpp).
+  std::string name(const char* kind = ".speed") const;
 };
-
-/// A file of measurements, to be read; not open if there is none, or if it is too large for one.
-std::ifstream open_kept(const std::string& path);
 
 /// ${XDG_CACHE_HOME:-~/.cache}/yamata; empty if neither is known, or if there is no such home, which is then not made.
 std::string measurement_folder();
@@ -37,10 +37,10 @@ struct MeasuredSpeed {
   double ns_per_byte = 0;
   std::int64_t measured_s = 0;
 };
-/// The speeds kept in `folder` that are less than a day old at `now_s`, oldest first. Empty if there is no such file or it is damaged.
+/// The speeds kept in `folder` that are less than a day old at `now_s`, oldest first. Empty if there are none or they are damaged.
 std::vector<MeasuredSpeed> read_speeds(const std::string& folder, const MeasurementKey& key, std::int64_t now_s);
-/// Keeps these speeds, all or none. A folder that cannot be written is not an error.
-void keep_speeds(const std::string& folder, const MeasurementKey& key, std::span<const MeasuredSpeed> speeds);
+/// Keeps these speeds, all or none, until the latest is a day old. A folder that cannot be written is not an error.
+void keep_speeds(const std::string& folder, const MeasurementKey& key, std::span<const MeasuredSpeed> speeds, std::int64_t now_s);
 
 /// Whether neither of two measurements is more than so many times the other.
 inline bool within_factor(double factor, double a, double b) { return a <= factor * b && b <= factor * a; }
@@ -63,7 +63,7 @@ struct Savings {
 };
 /// Kept likewise, for a day from `since_s` on. Sums that no steps can have are neither kept nor read.
 std::optional<Savings> read_savings(const std::string& folder, const MeasurementKey& key, std::int64_t now_s);
-void keep_savings(const std::string& folder, const MeasurementKey& key, const Savings& savings);
+void keep_savings(const std::string& folder, const MeasurementKey& key, const Savings& savings, std::int64_t now_s);
 
 /// The link to another host.
 std::optional<Link> read_link(const std::string& folder, const MeasurementKey& key, std::int64_t now_s);
@@ -82,9 +82,9 @@ void keep_first_choices(const std::string& folder, std::uint64_t target, std::ui
 struct ForecastError {
   double jobs = 0, mean = 1;
 };
-/// Kept likewise, for these models and a kind of layout.
-std::optional<ForecastError> read_forecast_error(const std::string& folder, std::uint64_t target, std::uint64_t draft,
-                                                 const std::string& kind, std::int64_t now_s);
+/// Kept likewise, for these models and a kind of layout. `kept`: what is in the folder.
+std::optional<ForecastError> read_forecast_error(const KeptValues& kept, std::uint64_t target, std::uint64_t draft, const std::string& kind,
+                                                 std::int64_t now_s);
 void keep_forecast_error(const std::string& folder, std::uint64_t target, std::uint64_t draft, const std::string& kind,
                          const ForecastError& error, std::int64_t now_s);
 

@@ -1,8 +1,11 @@
 #include "launch/program/planning/thread_choice.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -76,6 +79,17 @@ TrialMaker layer_trials(const ModelFile& model, std::int64_t layer, cpu::Isa isa
   };
 }
 
+std::string load_file() {
+  const char* file = std::getenv("YAMATA_LOAD_FILE");  // tests set it
+  return file ? file : "/proc/loadavg";
+}
+
+bool is_busy(const std::string& file, long logical_cpus) {
+  std::ifstream in(file);
+  double load = 0;
+  return in >> load && load > static_cast<double>(logical_cpus);
+}
+
 ThreadChoice choose_threads(const std::vector<std::vector<int>>& choices, const ThreadRecord& record, const TrialMaker& make_trial) {
   const auto kept = record.renew ? std::nullopt : read_thread_choice(record.folder, record.key, record.now_s);
   for (std::size_t i = 0; kept && i < choices.size(); ++i) {
@@ -84,7 +98,8 @@ ThreadChoice choose_threads(const std::vector<std::vector<int>>& choices, const 
   }
   const auto best = fastest(choices, make_trial);
   if (!best) return {choices.front()};
-  keep_thread_choice(record.folder, record.key, static_cast<int>(choices[*best].size()), record.now_s);
+  if (!is_busy(record.load_file, ::sysconf(_SC_NPROCESSORS_ONLN)))
+    keep_thread_choice(record.folder, record.key, static_cast<int>(choices[*best].size()), record.now_s);
   return {choices[*best], record.now_s};
 }
 

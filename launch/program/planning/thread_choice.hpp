@@ -34,8 +34,15 @@ struct ThreadRecord {
   std::string folder;
   MeasurementKey key;  ///< with threads = 0
   std::int64_t now_s = 0;
-  bool renew = false;  ///< ignore the kept choice
+  bool renew = false;       ///< ignore the kept choice
+  std::string load_file{};  ///< see is_busy; empty: the machine is not busy
 };
+
+/// The system's file of its load: /proc/loadavg, or the one that YAMATA_LOAD_FILE names.
+std::string load_file();
+/// Whether more threads want to run than the machine has logical CPUs, in the mean of the last minute: what `file` says first. False if it
+/// cannot be read.
+bool is_busy(const std::string& file, long logical_cpus);
 
 struct ThreadChoice {
   std::vector<int> cpus;
@@ -43,8 +50,9 @@ struct ThreadChoice {
 };
 
 /// Chooses the fastest of `choices`: sets of logical CPUs, the largest first. A smaller set must be faster by 5 %; after one that is not,
-/// the following ones are not tried. The choice is kept. A kept choice is first compared with the next larger and smaller one; if one of
-/// them is faster by 10 %, all are measured anew. If nothing can be measured, it is the first.
+/// the following ones are not tried. The choice is kept, unless the machine is busy: then it says little of other times. A kept choice is
+/// first compared with the next larger and smaller one; if one of them is faster by 10 %, all are measured anew. If nothing can be
+/// measured, it is the first.
 ThreadChoice choose_threads(const std::vector<std::vector<int>>& choices, const ThreadRecord& record, const TrialMaker& make_trial);
 
 /// A warning for each host whose ranks together have more threads than it has logical CPUs, unless each rank has one thread.

@@ -4,26 +4,20 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <sstream>
 
-#include "launch/program/output/output_file.hpp"
 #include "launch/program/planning/share_tuner.hpp"
-#include "node/error.hpp"
 
 namespace yamata {
 namespace {
 
-constexpr std::int64_t kDay = 24 * 60 * 60;
 constexpr const char* kFirstWord = "yamata-units-1";
 constexpr int kMaxClasses = 5, kLargestContext = 2048;
 
-std::filesystem::path path_of(const std::string& folder, const MeasurementKey& key) {
-  return std::filesystem::path(folder) / key.file_name(".units");
-}
+constexpr const char* kName = ".units";
+constexpr char kEnd = ';';  // of each part
 
-/// A line: kind, outputs, inputs, class, context, number of units; then for each unit its isolated seconds and its share.
+/// A part of the text: kind, outputs, inputs, class, context, number of units; then for each unit its isolated seconds and its share.
 std::optional<UnitWork> read_work(const std::string& line) {
   std::istringstream in(line);
   int what = 0;
@@ -50,16 +44,16 @@ std::optional<UnitWork> read_work(const std::string& line) {
 }  // namespace
 
 std::optional<UnitProfile> read_unit_profile(const std::string& folder, const MeasurementKey& key, std::int64_t now_s) {
-  std::ifstream in = open_kept(path_of(folder, key).string());
+  std::istringstream in{std::string(KeptValues(folder).find(key.name(kName)))};
   std::string line, word;
   std::int64_t written_s = 0;
   UnitProfile profile;
-  if (!std::getline(in, line)) return std::nullopt;
+  if (!std::getline(in, line, kEnd)) return std::nullopt;
   std::istringstream first(line);
   if (!(first >> word >> profile.ns_per_byte >> written_s) || word != kFirstWord) return std::nullopt;
-  if (!std::isfinite(profile.ns_per_byte) || profile.ns_per_byte <= 0 || written_s > now_s || written_s <= now_s - kDay)
+  if (!std::isfinite(profile.ns_per_byte) || profile.ns_per_byte <= 0 || written_s > now_s || written_s <= now_s - kKept_s)
     return std::nullopt;
-  while (std::getline(in, line)) {
+  while (std::getline(in, line, kEnd)) {
     auto work = read_work(line);
     if (!work || (!profile.works.empty() && work->shares.size() != profile.works.front().shares.size())) return std::nullopt;
     profile.works.push_back(std::move(*work));
@@ -69,21 +63,15 @@ std::optional<UnitProfile> read_unit_profile(const std::string& folder, const Me
 }
 
 void keep_unit_profile(const std::string& folder, const MeasurementKey& key, const UnitProfile& profile, std::int64_t now_s) {
-  if (folder.empty()) return;
-  std::string text = fmt::format("{} {} {}\n", kFirstWord, profile.ns_per_byte, now_s);
+  std::string text = fmt::format("{} {} {}{}", kFirstWord, profile.ns_per_byte, now_s, kEnd);
   for (const UnitWork& work : profile.works) {
     const WorkKind& kind = work.kind;
     text += fmt::format("{} {} {} {} {} {}", static_cast<int>(kind.what), kind.outputs, kind.inputs, kind.width_class, kind.context,
                         work.shares.size());
     for (std::size_t unit = 0; unit < work.shares.size(); ++unit) text += fmt::format(" {} {}", work.isolated_s[unit], work.shares[unit]);
-    text += '\n';
+    text += kEnd;
   }
-  std::error_code ignored;
-  std::filesystem::create_directories(folder, ignored);
-  try {
-    write_file(path_of(folder, key).string(), text);
-  } catch (const Error&) {  // then the next run begins with equal shares
-  }
+  keep_value(folder, {key.name(kName), text, now_s + kKept_s}, now_s);
 }
 
 void apply(const UnitProfile& profile, ShareRule rule, SplitUnit& unit) {

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
 #include <filesystem>
 #include <limits>
@@ -13,14 +12,15 @@
 namespace yamata {
 namespace {
 
-constexpr std::int64_t kNow = 1'800'000'000, kHour = 3600;
+constexpr std::int64_t kNow = 1'800'000'000, kHour = 3600, kDay = 24 * kHour;
 const MeasurementKey kKey{"host-1", "avx2", 0xabcdef, 4, 0, 2};
 
 const std::vector<MeasuredSpeed> kOne{{1, kNow}};
 
 class MeasurementCacheTest : public testing::Test {
  protected:
-  void damage(const std::string& text) { test::write_file(folder_ + "/" + kKey.file_name(), text); }
+  /// Puts a text in place of a measurement.
+  void damage(const std::string& text, const char* kind = ".speed") { keep_value(folder_, {kKey.name(kind), text, kNow + kDay}, kNow); }
 
   test::TemporaryFolder parent_;
   const std::string folder_ = parent_ / "a/b";
@@ -28,7 +28,7 @@ class MeasurementCacheTest : public testing::Test {
 
 TEST_F(MeasurementCacheTest, KeptSpeeds_areReadForADayEach) {
   EXPECT_TRUE(read_speeds(folder_, kKey, kNow).empty());
-  keep_speeds(folder_, kKey, std::vector<MeasuredSpeed>{{0.123456789012345, kNow}, {2, kNow + 6 * kHour}});
+  keep_speeds(folder_, kKey, std::vector<MeasuredSpeed>{{0.123456789012345, kNow}, {2, kNow + 6 * kHour}}, kNow + 6 * kHour);
   const auto read = read_speeds(folder_, kKey, kNow + 23 * kHour);
   ASSERT_EQ(read.size(), 2u);
   EXPECT_EQ(read[0].ns_per_byte, 0.123456789012345);
@@ -39,7 +39,6 @@ TEST_F(MeasurementCacheTest, KeptSpeeds_areReadForADayEach) {
   EXPECT_EQ(later[0].ns_per_byte, 2);
   EXPECT_TRUE(read_speeds(folder_, kKey, kNow + 30 * kHour).empty());
   EXPECT_TRUE(read_speeds(folder_, kKey, kNow).empty()) << "one is from the future";
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
 }
 
 TEST_F(MeasurementCacheTest, HomeThatDoesNotExist_isNotMade) {
@@ -74,7 +73,7 @@ TEST_F(MeasurementCacheTest, SpeedThatEachRunConfirms_expiresAllTheSame) {
   std::vector<MeasuredSpeed> kept{{1, kNow}};
   for (int hour = 1; hour <= 40; ++hour) {
     const std::int64_t now = kNow + hour * kHour;
-    keep_speeds(folder_, kKey, kept);
+    keep_speeds(folder_, kKey, kept, now);
     kept = read_speeds(folder_, kKey, now);
     ASSERT_TRUE(agrees(kept, 1.2));
     kept = with_latest(kept, {1.2, now});
@@ -82,20 +81,20 @@ TEST_F(MeasurementCacheTest, SpeedThatEachRunConfirms_expiresAllTheSame) {
   EXPECT_EQ(median_ns_per_byte(kept), 1.2) << "what the machine has been since";
 }
 
-TEST_F(MeasurementCacheTest, OtherCircumstances_haveOtherFiles) {
-  keep_speeds(folder_, kKey, kOne);
+TEST_F(MeasurementCacheTest, OtherCircumstances_haveOtherNames) {
+  keep_speeds(folder_, kKey, kOne, kNow);
   for (const MeasurementKey& other :
        {MeasurementKey{"host-2", "avx2", 0xabcdef, 4, 0, 2}, MeasurementKey{"host-1", "scalar", 0xabcdef, 4, 0, 2},
         MeasurementKey{"host-1", "avx2", 0xabcdee, 4, 0, 2}, MeasurementKey{"host-1", "avx2", 0xabcdef, 3, 0, 2},
         MeasurementKey{"host-1", "avx2", 0xabcdef, 4, 1, 2}, MeasurementKey{"host-1", "avx2", 0xabcdef, 4, 0, 3},
         MeasurementKey{"host-1", "avx2", 0xabcdef, 4, 0, 2, Numa::kOff}})
-    EXPECT_TRUE(read_speeds(folder_, other, kNow).empty()) << other.file_name();
-  EXPECT_EQ((MeasurementKey{"../x/y", "avx2", 1, 1, 0, 1}.file_name().find('/')), std::string::npos);
+    EXPECT_TRUE(read_speeds(folder_, other, kNow).empty()) << other.name();
+  EXPECT_EQ((MeasurementKey{"a b\nc", "avx2", 1, 1, 0, 1}.name().find_first_of(" \n")), std::string::npos);
 }
 
 TEST_F(MeasurementCacheTest, ThreadChoice_isKeptBesideTheSpeed) {
   EXPECT_FALSE(read_thread_choice(folder_, kKey, kNow));
-  keep_speeds(folder_, kKey, kOne);
+  keep_speeds(folder_, kKey, kOne, kNow);
   keep_thread_choice(folder_, kKey, 3, kNow);
   const auto kept = read_thread_choice(folder_, kKey, kNow + kHour);
   ASSERT_TRUE(kept);
@@ -103,14 +102,7 @@ TEST_F(MeasurementCacheTest, ThreadChoice_isKeptBesideTheSpeed) {
   EXPECT_EQ(kept->measured_s, kNow);
   EXPECT_EQ(read_speeds(folder_, kKey, kNow).size(), 1u);
   EXPECT_FALSE(read_thread_choice(folder_, kKey, kNow + 24 * kHour));
-  test::write_file(folder_ + "/" + kKey.file_name(".threads"), "yamata-threads-1 2.5 1800000000\n");
-  EXPECT_FALSE(read_thread_choice(folder_, kKey, kNow));
-}
-
-TEST_F(MeasurementCacheTest, FileThatIsTooLarge_isNotRead) {
-  keep_thread_choice(folder_, kKey, 2, kNow);
-  EXPECT_TRUE(read_thread_choice(folder_, kKey, kNow));
-  test::write_file(folder_ + "/" + kKey.file_name(".threads"), "yamata-threads-1 2 1800000000\n" + std::string(64 << 10, '\n'));
+  damage("yamata-threads-1 2.5 1800000000", ".threads");
   EXPECT_FALSE(read_thread_choice(folder_, kKey, kNow));
 }
 
@@ -121,9 +113,8 @@ TEST_F(MeasurementCacheTest, WidthMultiples_areKeptTogether) {
   EXPECT_EQ(read_width_multiples(folder_, kKey, kNow + kHour), multiples);
   EXPECT_FALSE(read_width_multiples(folder_, kKey, kNow + 24 * kHour));
   EXPECT_TRUE(read_speeds(folder_, kKey, kNow).empty());
-  for (const char* text :
-       {"yamata-widths-1 1 2 1800000000\n", "yamata-widths-1 1 0 3 1800000000\n", "yamata-widths-1 1 2 3 4 1800000000\n"}) {
-    test::write_file(folder_ + "/" + kKey.file_name(".widths"), text);
+  for (const char* text : {"yamata-widths-1 1 2 1800000000", "yamata-widths-1 1 0 3 1800000000", "yamata-widths-1 1 2 3 4 1800000000"}) {
+    damage(text, ".widths");
     EXPECT_FALSE(read_width_multiples(folder_, kKey, kNow)) << text;
   }
 }
@@ -142,7 +133,7 @@ TEST_F(MeasurementCacheTest, FirstChoices_areThoseOfAPairOfModels) {
 
 TEST_F(MeasurementCacheTest, SavingsOfADraft_areKept_forADayAfterTheFirst) {
   EXPECT_FALSE(read_savings(folder_, kKey, kNow));
-  keep_savings(folder_, kKey, {{.steps = 40, .tokens = 60, .own = 0, .times = 50, .costs = 8}, kNow});
+  keep_savings(folder_, kKey, {{.steps = 40, .tokens = 60, .own = 0, .times = 50, .costs = 8}, kNow}, kNow);
   const auto kept = read_savings(folder_, kKey, kNow + kHour);
   ASSERT_TRUE(kept);
   EXPECT_EQ(kept->sums.steps, 40);
@@ -161,21 +152,20 @@ TEST_F(MeasurementCacheTest, SavingsThatCannotBe_areNeitherReadNorKept) {
   bad[0].steps = 502, bad[1].steps = 1e-9, bad[2].own = 901, bad[3].costs = 801, bad[4].costs = -1, bad[5].tokens = 1e9, bad[6].times = 1e9;
   bad[7].times = bad[7].costs = 0.1, bad[8].tokens = bad[8].own = 0.1, bad[9].times = kInfinite, bad[10].costs = kNan,
   bad[11].tokens = kNan;
-  const std::string file = folder_ + "/" + kKey.file_name(".savings");
   for (const DraftSums& s : bad) {
-    const std::string line = fmt::format("yamata-savings-2 {} {} {} {} {} {}\n", s.steps, s.tokens, s.own, s.times, s.costs, kNow);
-    keep_savings(folder_, kKey, {good, kNow});
+    const std::string line = fmt::format("yamata-savings-2 {} {} {} {} {} {}", s.steps, s.tokens, s.own, s.times, s.costs, kNow);
+    keep_savings(folder_, kKey, {good, kNow}, kNow);
     ASSERT_TRUE(read_savings(folder_, kKey, kNow));
-    keep_savings(folder_, kKey, {s, kNow});
+    keep_savings(folder_, kKey, {s, kNow}, kNow);
     EXPECT_TRUE(read_savings(folder_, kKey, kNow)) << "kept: " << line;
-    test::write_file(file, line);
+    damage(line, ".savings");
     EXPECT_FALSE(read_savings(folder_, kKey, kNow)) << line;
   }
 }
 
-TEST_F(MeasurementCacheTest, MalformedFile_isNoSpeed) {
-  keep_speeds(folder_, kKey, kOne);
-  damage("yamata-speed-2 0.5 1800000000 0.25 1799999999\n");
+TEST_F(MeasurementCacheTest, MalformedText_isNoSpeed) {
+  keep_speeds(folder_, kKey, kOne, kNow);
+  damage("yamata-speed-2 0.5 1800000000 0.25 1799999999");
   EXPECT_EQ(read_speeds(folder_, kKey, kNow).size(), 2u);
   for (const char* text :
        {"", "yamata-speed-2", "yamata-speed-2 0.5", "yamata-speed-2 nan 1800000000", "yamata-speed-2 -1 1800000000",
@@ -184,20 +174,6 @@ TEST_F(MeasurementCacheTest, MalformedFile_isNoSpeed) {
     damage(text);
     EXPECT_TRUE(read_speeds(folder_, kKey, kNow).empty()) << text;
   }
-}
-
-TEST_F(MeasurementCacheTest, PipeInPlaceOfTheFile_isNotWaitedFor) {
-  std::filesystem::create_directories(folder_);
-  ASSERT_EQ(mkfifo((folder_ + "/" + kKey.file_name()).c_str(), 0600), 0);
-  keep_speeds(folder_, kKey, kOne);
-  EXPECT_TRUE(read_speeds(folder_, kKey, kNow).empty());
-}
-
-TEST_F(MeasurementCacheTest, FolderThatCannotBe_isNoFault) {
-  test::write_file(parent_ / "file", "x");
-  EXPECT_NO_THROW(keep_speeds(parent_ / "file", kKey, kOne));
-  EXPECT_TRUE(read_speeds(parent_ / "file", kKey, kNow).empty());
-  EXPECT_NO_THROW(keep_speeds("", kKey, kOne));
 }
 
 }  // namespace

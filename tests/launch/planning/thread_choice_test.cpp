@@ -2,6 +2,7 @@
 #include "launch/program/planning/thread_choice.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <ctime>
 #include <map>
@@ -39,7 +40,7 @@ class ThreadChoiceTest : public testing::Test {
 
   ThreadChoice choose(std::int64_t now_s, bool renew = false) {
     measurements_ = 0;
-    return choose_threads({{0, 1, 2, 3}, {0, 1}, {0}}, {folder_ / "", kKey, now_s, renew},
+    return choose_threads({{0, 1, 2, 3}, {0, 1}, {0}}, {folder_ / "", kKey, now_s, renew, load_file_},
                           [&](const std::vector<int>& cpus) { return readable_ ? std::make_unique<Trial>(*this, cpus.size()) : nullptr; });
   }
   void expect(const ThreadChoice& choice, std::size_t threads, std::int64_t measured_s) {
@@ -55,6 +56,7 @@ class ThreadChoiceTest : public testing::Test {
   const test::TemporaryFolder folder_;
   std::map<std::size_t, double> ns_per_byte_{{4, 1.0}, {2, 2.0}, {1, 4.0}};
   bool readable_ = true;
+  std::string load_file_;
   int measurements_ = 0;
 };
 
@@ -78,6 +80,29 @@ TEST_F(ThreadChoiceTest, ThreadsThatStillProveFastest_areUsedAfterAFewQuickMeasu
   ns_per_byte_ = {{4, 2.0}, {2, 1.0}, {1, 2.0}};
   expect(choose(kNow + kHour), 2, kNow + kHour);
   expect(choose(kNow + 2 * kHour), 2, kNow + kHour);
+}
+
+TEST_F(ThreadChoiceTest, ChoiceOfABusyMachine_isUsedButNotKept) {
+  load_file_ = folder_ / "loadavg";
+  const auto cpus = ::sysconf(_SC_NPROCESSORS_ONLN);
+  test::write_file(load_file_, std::to_string(cpus) + ".01 0.00 0.00 3/200 4242\n");
+  const ThreadChoice choice = choose(kNow);
+  EXPECT_EQ(choice.cpus.size(), 4u);
+  EXPECT_EQ(choice.measured_s, kNow);
+  EXPECT_FALSE(read_thread_choice(folder_ / "", kKey, kNow));
+  test::write_file(load_file_, std::to_string(cpus) + ".00 99.00 99.00 3/200 4242\n");
+  expect(choose(kNow), 4, kNow);
+}
+
+TEST(Load, aboveTheNumberOfCpus_isABusyMachine) {
+  const test::TemporaryFolder folder;
+  test::write_file(folder / "loadavg", "8.01 0.50 0.25 3/200 4242\n");
+  EXPECT_TRUE(is_busy(folder / "loadavg", 8));
+  EXPECT_FALSE(is_busy(folder / "loadavg", 9));
+  test::write_file(folder / "loadavg", "none\n");
+  EXPECT_FALSE(is_busy(folder / "loadavg", 1)) << "cannot be read";
+  EXPECT_FALSE(is_busy(folder / "absent", 1));
+  EXPECT_FALSE(is_busy("", 1));
 }
 
 TEST_F(ThreadChoiceTest, RenewedOrImpossibleThreads_areMeasuredAnew) {

@@ -19,7 +19,7 @@ UnitProfile profile() { return {0.125, {{kProduct, {0.001, 0.003}, {0.7, 0.3}}, 
 
 class UnitProfileTest : public testing::Test {
  protected:
-  void write(const std::string& text) { test::write_file(folder_ / kKey.file_name(".units"), text); }
+  void write(const std::string& text) { keep_value(folder_ / "", {kKey.name(".units"), text, kNow + kKept_s}, kNow); }
   std::optional<UnitProfile> read(std::int64_t now_s = kNow) { return read_unit_profile(folder_ / "", kKey, now_s); }
 
   test::TemporaryFolder folder_;
@@ -44,15 +44,15 @@ TEST_F(UnitProfileTest, isReadForADay) {
 }
 
 TEST_F(UnitProfileTest, whatCannotBeUnderstoodDoesNotCount) {
-  const std::string head = "yamata-units-1 0.125 1800000000\n", good = "0 128 64 3 0 2 0.001 0.7 0.003 0.3\n";
+  const std::string head = "yamata-units-1 0.125 1800000000;", good = "0 128 64 3 0 2 0.001 0.7 0.003 0.3;";
   write(head + good);
   EXPECT_TRUE(read());
   for (const std::string& text :
-       {std::string(), head, "yamata-units-2 0.125 1800000000\n" + good, "yamata-units-1 -1 1800000000\n" + good,
-        head + "2 128 64 3 0 2 1 0.7 1 0.3\n", head + "0 0 64 3 0 2 1 0.7 1 0.3\n", head + "0 128 64 5 0 2 1 0.7 1 0.3\n",
-        head + "0 128 64 3 4096 2 1 0.7 1 0.3\n", head + "0 128 64 3 0 1 1 1\n", head + "0 128 64 3 0 2 1 0.7 1\n",
-        head + "0 128 64 3 0 2 1 0.7 1 1.3\n", head + "0 128 64 3 0 2 nan 0.7 1 0.3\n", head + good + "0 128 64 3 0 3 1 0.3 1 0.3 1 0.4\n",
-        head + "0 128 64 3 0 2 1 0.7 1 0.3 more\n"}) {
+       {std::string(), head, "yamata-units-2 0.125 1800000000;" + good, "yamata-units-1 -1 1800000000;" + good,
+        head + "2 128 64 3 0 2 1 0.7 1 0.3;", head + "0 0 64 3 0 2 1 0.7 1 0.3;", head + "0 128 64 5 0 2 1 0.7 1 0.3;",
+        head + "0 128 64 3 4096 2 1 0.7 1 0.3;", head + "0 128 64 3 0 1 1 1;", head + "0 128 64 3 0 2 1 0.7 1;",
+        head + "0 128 64 3 0 2 1 0.7 1 1.3;", head + "0 128 64 3 0 2 nan 0.7 1 0.3;", head + good + "0 128 64 3 0 3 1 0.3 1 0.3 1 0.4;",
+        head + "0 128 64 3 0 2 1 0.7 1 0.3 more;"}) {
     write(text);
     EXPECT_FALSE(read()) << text;
   }
