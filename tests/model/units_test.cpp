@@ -20,6 +20,7 @@
 #include "src/model/transformer_stage.hpp"
 #include "tests/finish.hpp"
 #include "tests/paths.hpp"
+#include "tests/thorough.hpp"
 
 namespace yamata {
 namespace {
@@ -210,7 +211,7 @@ TEST_F(UnitsTest, randomCutsGiveTheBitsOfOneUnit) {
   for (const LayerRange range : {LayerRange{0, 3}, LayerRange{3, 5}, LayerRange{5, h_.layers}}) {
     for (const CacheTypes types : {CacheTypes(CacheType::kF16), CacheTypes(CacheType::kQ8_0, CacheType::kF32)}) {
       const Results expected = alone(range, widths, types);
-      for (int round = 0; round < 4; ++round) {
+      for (int round = 0; round < (test::thorough() ? 4 : 2); ++round) {
         const Units units = Units::random(random, 4);
         pack_ = round != 0;
         const auto unit = units.make();
