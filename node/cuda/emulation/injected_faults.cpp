@@ -11,7 +11,7 @@ bool g_recording = false;
 std::map<Place, std::string> g_sites;
 Place g_removed;
 
-std::string name_of(const std::source_location& where) {
+std::string name_of(const Site& where) {
   return std::string(where.file_name()) + ':' + std::to_string(where.line()) + ':' + std::to_string(where.column());
 }
 
@@ -40,7 +40,7 @@ void remove(const std::string& site) {
   g_active = g_recording || g_removed != Place{};
 }
 
-bool is_removed(const std::source_location& where) {
+bool is_removed(const Site& where) {
   if (g_recording) g_sites.try_emplace({where.file_name(), where.line(), where.column()}, name_of(where));
   const auto& [file, line, column] = g_removed;
   return where.line() == line && where.column() == column && where.file_name() == file;

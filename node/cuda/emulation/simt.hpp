@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
-#include <source_location>
 #include <stdexcept>
 #include <thread>
 #include <tuple>
@@ -31,14 +30,14 @@ inline unsigned block_x() { return Block::current().block_x(); }
 inline unsigned block_y() { return Block::current().block_y(); }
 inline unsigned grid_x() { return Block::current().grid_x(); }
 
-inline void sync_block(std::source_location where = std::source_location::current()) {
+inline void sync_block(injected::Site where = injected::Site::current()) {
   if (!injected::removed(where)) Block::current().sync_block();
 }
-inline void sync_warp(std::source_location where = std::source_location::current()) {
+inline void sync_warp(injected::Site where = injected::Site::current()) {
   if (!injected::removed(where)) Block::current().sync_warp();
 }
 /// i < n: a bounds check of a kernel.
-inline bool within(std::int64_t i, std::int64_t n, std::source_location where = std::source_location::current()) {
+inline bool within(std::int64_t i, std::int64_t n, injected::Site where = injected::Site::current()) {
   return i < n || injected::removed(where);
 }
 
@@ -111,7 +110,7 @@ void copy_async(void* to, const void* from) {
 }
 inline void commit_copies() { Block::current().commit_copies(); }
 template <unsigned kLatest>
-void wait_copies(std::source_location where = std::source_location::current()) {
+void wait_copies(injected::Site where = injected::Site::current()) {
   if (!injected::removed(where)) Block::current().wait_copies(kLatest);
 }
 
