@@ -91,7 +91,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   const Flags flags = command.flags();
   const GivenFlags given = parse_flags(flags, std::span(argv, static_cast<std::size_t>(argc)).subspan(2));
   if (given.given("help")) {
-    line.text = flags.help();
+    line.text = help_of(flags);
     return line;
   }
   require_file_names(flags, given);

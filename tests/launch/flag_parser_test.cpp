@@ -101,10 +101,10 @@ TEST(FlagHelp, Lines_areWrappedAndUnlistedFlagsLeftOut) {
   flags.group(kUnlistedGroup)("--secret", "Of no use");
   flags.group("General")("-h, --help", "Print this help");
   flags.group("Machine")("--a-flag-with-a-very-long-name-indeed", "Long", FlagKind::kInt, "N", "1");
-  EXPECT_EQ(flags.help(), "Tries flags.\nUsage:\n  yamata try [OPTION...]\n\n General options:\n  -h, --help  Print this help\n\n" +
-                              (" Machine options:\n      --units UNITS             " + std::string(75, 'x')) + " \n" +
-                              std::string(32, ' ') + std::string(10, 'y') + " z (default: auto)\n" +
-                              "      --a-flag-with-a-very-long-name-indeed N\n" + std::string(32, ' ') + "Long (default: 1)\n");
+  EXPECT_EQ(help_of(flags), "Tries flags.\nUsage:\n  yamata try [OPTION...]\n\n General options:\n  -h, --help  Print this help\n\n" +
+                                (" Machine options:\n      --units UNITS             " + std::string(75, 'x')) + " \n" +
+                                std::string(32, ' ') + std::string(10, 'y') + " z (default: auto)\n" +
+                                "      --a-flag-with-a-very-long-name-indeed N\n" + std::string(32, ' ') + "Long (default: 1)\n");
   EXPECT_EQ(flags.listed(), (std::vector<std::string>{"-h", "--help", "--units", "--a-flag-with-a-very-long-name-indeed"}));
 }
 

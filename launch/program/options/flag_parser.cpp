@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <cxxopts.hpp>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -100,14 +101,15 @@ WrittenFlag split_word(const std::string& word, const Flags& flags) {
   return attached ? WrittenFlag{word.substr(0, 2), word.substr(2), true} : WrittenFlag{word, ""};
 }
 
-/// Adds the flag that begins at `at`, with its value; `at` is then at the last word of it.
-void parse_flag(const Flags& flags, const std::vector<std::string>& words, std::size_t& at, GivenFlags& given) {
+/// Appends the flag that begins at `at` by its long name, and its value as a word of its own; `at` is then at the last word of it.
+void spell_out(const Flags& flags, const std::vector<std::string>& words, std::size_t& at, std::vector<std::string>& spelled) {
   WrittenFlag written = split_word(words[at], flags);
   const Flag* const flag = flags.find(written.spelled);
   if (!flag) throw unknown_flag(written.spelled, flags);
+  spelled.push_back("--" + flag->name);
   if (flag->kind == FlagKind::kSwitch) {
     if (written.has_value) throw takes_no_value(words[at], written.spelled);
-    return given.add(*flag, "");
+    return;
   }
   if (!written.has_value) {
     if (at + 1 == words.size())
@@ -116,7 +118,39 @@ void parse_flag(const Flags& flags, const std::vector<std::string>& words, std::
   }
   if (!is_value(flag->kind, written.value))
     throw UsageError(fmt::format("{}: '{}' {}", written.spelled, written.value, why_no_number(written.value)));
-  given.add(*flag, written.value);
+  spelled.push_back(written.value);
+}
+
+/// The words in the one notation that cxxopts is given. Throws UsageError for what it would refuse.
+std::vector<std::string> spelled_out(const Flags& flags, const std::vector<std::string>& words) {
+  std::vector<std::string> spelled;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "--") {
+      spelled.insert(spelled.end(), words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
+      break;
+    }
+    if (words[i].size() > 1 && words[i][0] == '-') {
+      spell_out(flags, words, i, spelled);
+    } else {
+      spelled.push_back(words[i]);
+    }
+  }
+  return spelled;
+}
+
+/// The flags for cxxopts, which sees every value as a text.
+cxxopts::Options for_cxxopts(const Flags& flags) {
+  constexpr std::size_t kColumns = 110;
+  cxxopts::Options options("yamata " + flags.command(), flags.what());
+  options.set_width(kColumns);
+  if (flags.takes_words()) options.custom_help(flags.words());
+  for (const Flag& flag : flags.all()) {
+    const auto value = flag.kind == FlagKind::kSwitch ? cxxopts::value<bool>() : cxxopts::value<std::string>();
+    if (!flag.fallback.empty()) value->default_value(flag.fallback);
+    const std::string letter = flag.letter().empty() ? "" : flag.letter().substr(1) + ",";
+    options.add_option(flag.group, {letter + flag.name, flag.help, value, flag.placeholder});
+  }
+  return options;
 }
 
 }  // namespace
@@ -129,19 +163,18 @@ GivenFlags parse_flags(const Flags& flags, std::span<const char* const> argument
     refuse_other_dashes(words[i], flags);
     refuse_other_notations(words[i], flags);
   }
+  const std::vector<std::string> spelled = spelled_out(flags, words);
+  std::vector<const char*> argv{"yamata"};
+  for (const std::string& word : spelled) argv.push_back(word.c_str());
+  const cxxopts::ParseResult result = for_cxxopts(flags).parse(static_cast<int>(argv.size()), argv.data());
   GivenFlags given(flags);
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == "--") {
-      for (++i; i < words.size(); ++i) given.add_word(words[i]);
-    } else if (words[i].size() > 1 && words[i][0] == '-') {
-      parse_flag(flags, words, i, given);
-    } else {
-      given.add_word(words[i]);
-    }
-  }
+  for (const cxxopts::KeyValue& argument : result.arguments()) given.add(*flags.find("--" + argument.key()), argument.value());
+  for (const std::string& word : result.unmatched()) given.add_word(word);
   if (!given.words().empty() && !flags.takes_words()) refuse_word(given.words()[0], flags);
   return given;
 }
+
+std::string help_of(const Flags& flags) { return for_cxxopts(flags).help(flags.listed_groups()); }
 
 void require_file_names(const Flags& flags, const GivenFlags& given) {
   for (const Flag& flag : flags.all()) {

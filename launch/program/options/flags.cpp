@@ -7,31 +7,7 @@
 namespace yamata {
 namespace {
 
-constexpr std::size_t kColumns = 110, kWidestFlag = 30, kGap = 2;
-
 bool is_long(std::string_view spelled) { return spelled.starts_with("--"); }
-
-/// "  -n, --predict N"
-std::string left_column(const Flag& flag) {
-  const std::string letter = flag.letter();
-  const std::string text = (letter.empty() ? "     " : "  " + letter + ",") + " --" + flag.name;
-  return flag.kind == FlagKind::kSwitch ? text : text + " " + flag.placeholder;
-}
-
-/// The words in lines shorter than `width`, each but the last with a space at its end.
-std::string wrapped(const std::string& text, std::size_t width, std::size_t indentation) {
-  std::istringstream words(text);
-  std::string out, line;
-  for (std::string word; words >> word;) {
-    if (!line.empty() && line.size() + word.size() >= width) {
-      out += line + "\n" + std::string(indentation, ' ');
-      line.clear();
-    }
-    line += word + " ";
-  }
-  line.pop_back();
-  return out + line;
-}
 
 }  // namespace
 
@@ -88,23 +64,6 @@ std::vector<std::string> Flags::listed() const {
     }
   }
   return listed;
-}
-
-std::string Flags::help() const {
-  std::string text = what_ + "\nUsage:\n  yamata " + command_ + " " + (takes_words() ? words_ : "[OPTION...]") + "\n";
-  for (const std::string& group : listed_groups()) {
-    text += group.empty() ? "\n" : "\n " + group + " options:\n";
-    std::size_t left = 0;
-    for (const Flag& flag : all_) left = std::max(left, flag.group == group ? left_column(flag).size() : 0);
-    left = std::min(left, kWidestFlag) + kGap;
-    for (const Flag& flag : all_) {
-      if (flag.group != group) continue;
-      const std::string column = left_column(flag), fallback = flag.fallback.empty() ? "" : " (default: " + flag.fallback + ")";
-      text += column + (column.size() + kGap > left ? "\n" + std::string(left, ' ') : std::string(left - column.size(), ' '));
-      text += wrapped(flag.help + fallback, kColumns - left, left) + "\n";
-    }
-  }
-  return text;
 }
 
 }  // namespace yamata

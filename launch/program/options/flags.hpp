@@ -1,5 +1,5 @@
 #pragma once
-// The flags of a command: all that is said of each, and --help.
+// The flags of a command: all that is said of each.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,6 +68,8 @@ class Flags {
   void add(Flag flag) { all_.push_back(std::move(flag)); }
 
   const std::string& command() const { return command_; }
+  const std::string& what() const { return what_; }
+  const std::string& words() const { return words_; }
   bool takes_words() const { return !words_.empty(); }
   const std::vector<Flag>& all() const { return all_; }
   /// The names of a group's flags.
@@ -76,13 +78,10 @@ class Flags {
   const Flag* find(std::string_view spelled) const;
   /// What may be written of the flags that --help shows, in its order.
   std::vector<std::string> listed() const;
-  /// The text of --help, in lines of at most 110 columns.
-  std::string help() const;
-
- private:
   /// The groups that --help shows, in its order.
   std::vector<std::string> listed_groups() const;
 
+ private:
   std::string command_, what_, words_;
   std::vector<Flag> all_;
 };
