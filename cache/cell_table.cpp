@@ -4,8 +4,6 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "cache/cache_operation.hpp"
-
 namespace yamata {
 namespace {
 
@@ -156,20 +154,5 @@ void CellTable::remove(SequenceRange sequences, PositionRange positions) {
 }
 
 void CellTable::clear() { remove({0, static_cast<std::int32_t>(sequences_.size())}, {}); }
-
-void apply(const CacheOperation& operation, CellTable& cells) {
-  using Kind = CacheOperation::Kind;
-  switch (operation.kind) {
-    case Kind::kCopy:
-      return cells.copy(operation.from, operation.sequences, operation.positions);
-    case Kind::kKeep:
-      return cells.keep(operation.sequences, operation.positions);
-    case Kind::kRemove:
-      return cells.remove(operation.sequences, operation.positions);
-    case Kind::kClear:
-      return cells.clear();
-  }
-  throw std::out_of_range("cell table: no such operation");
-}
 
 }  // namespace yamata

@@ -14,6 +14,8 @@
 
 namespace yamata {
 
+class ComputeUnit;
+
 /// All units go through the same barriers of a run in the same order, each with one thread.
 class UnitBarrier {
  public:

@@ -211,9 +211,8 @@ void Head::watch_ranks() {
   const auto now = Clock::now();
   wire::Heartbeat own = dispatcher_.heartbeat();
   own.progress += members_.parts();
-  // While the head serves, its heartbeat says that all weights are loaded: then the job can continue without drafters.
   wire::Heartbeat told = own;
-  if (state_ != State::kServing || options_.needs_drafters) told.loaded_permille = std::min<std::uint16_t>(told.loaded_permille, 999);
+  told.can_lose_drafters = state_ == State::kServing && !options_.needs_drafters;
   if (!members_.send_heartbeats(now, told)) return;
   if (options_.woken && options_.woken->exchange(false)) members_.hold_back(now);
   if (const auto silent = members_.find_silent(now)) lose(*silent);

@@ -65,7 +65,7 @@ void Members::serve(const wire::Start& plan, bool needs_drafters) {
     if (pipeline.model == 0) continue;
     drafters_.push_back(pipeline.ranks);
     wire::Heartbeat serving;
-    serving.loaded_permille = 1000;
+    serving.can_lose_drafters = true;
     for (const int rank : pipeline.ranks) {
       liveness_.shorten_deadline(rank, kDrafterTimeout);
       if (rank != transport_.rank() && !needs_drafters) transport_.send(rank, Tag::kHeartbeat, wire::encode(serving));

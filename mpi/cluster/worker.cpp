@@ -182,14 +182,14 @@ wire::Heartbeat Worker::heartbeat() const {
   return own;
 }
 
-/// From the head: after all weights are loaded, the job can continue without drafters. If it asks, all ranks send each other heartbeats, so
+/// From the head: whether the job can continue without drafters. If it asks, all ranks send each other heartbeats, so
 /// that each can tell it whom it hears. From another rank that asks: it does not hear the head either. Only one rank should report that:
 /// the lowest one that is alive and, once the plan is known, holds the target (if no rank that lives does: the lowest one). The others may
 /// be lost themselves.
 void Worker::on_heartbeat(int from, const wire::Heartbeat& heartbeat) {
   wire::validate(heartbeat, from);
   if (from == 0) {
-    if (heartbeat.loaded_permille == 1000 && dispatcher_.drafts_only() && !dispensable_) become_dispensable(true);
+    if (heartbeat.can_lose_drafters && dispatcher_.drafts_only() && !dispensable_) become_dispensable(true);
     if (heartbeat.asks) send_to_others(this->heartbeat());
     return;
   }

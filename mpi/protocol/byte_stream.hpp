@@ -13,6 +13,8 @@
 
 namespace yamata::wire {
 
+using Bytes = std::vector<std::byte>;
+
 class Writer {
  public:
   template <class T>
@@ -31,10 +33,10 @@ class Writer {
   }
   Writer& put_text(const std::string& text) { return put_all(std::span<const char>(text)); }
   void reserve(std::size_t n) { bytes_.reserve(n); }
-  std::vector<std::byte> take() { return std::move(bytes_); }
+  Bytes take() { return std::move(bytes_); }
 
  private:
-  std::vector<std::byte> bytes_;
+  Bytes bytes_;
 };
 
 /// Throws ClusterError if the bytes end too early or too late.

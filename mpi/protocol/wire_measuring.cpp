@@ -1,6 +1,4 @@
-// Messages of the measurements between the hellos and the plan.
-#include "mpi/protocol/byte_stream.hpp"
-#include "mpi/protocol/wire.hpp"
+#include "mpi/protocol/wire_measuring.hpp"
 
 namespace yamata::wire {
 

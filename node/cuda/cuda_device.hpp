@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "node/cuda/device.hpp"
+#include "node/cuda/device/device.hpp"
 
 namespace yamata::cuda {
 

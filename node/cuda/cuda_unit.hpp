@@ -8,8 +8,8 @@
 
 #include "node/compute_unit.hpp"
 #include "node/cpu/thread_pool.hpp"
-#include "node/cuda/device.hpp"
-#include "node/cuda/device_claim.hpp"
+#include "node/cuda/device/device.hpp"
+#include "node/cuda/device/device_claim.hpp"
 #include "node/cuda/ops/ops.hpp"
 #include "node/list_run.hpp"
 

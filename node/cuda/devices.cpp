@@ -1,7 +1,7 @@
 // The GPUs of this machine as compute units.
 #include "node/cuda/cuda_device.hpp"
 #include "node/cuda/cuda_unit.hpp"
-#include "node/cuda/device_claim.hpp"
+#include "node/cuda/device/device_claim.hpp"
 #include "node/device_units.hpp"
 
 namespace yamata {

@@ -1,6 +1,6 @@
 #pragma once
 // The working memory of a run's operations.
-#include "node/buffer.hpp"
+#include "node/float_buffer.hpp"
 #include "src/model/stage_buffers.hpp"
 
 namespace yamata {

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "node/counted.hpp"
-#include "node/cuts.hpp"
+#include "node/cut_by_shares.hpp"
 #include "node/error.hpp"
 
 namespace yamata {

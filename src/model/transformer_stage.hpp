@@ -8,7 +8,7 @@
 
 #include "cache/kv_store.hpp"
 #include "cache/window_cells.hpp"
-#include "node/buffer.hpp"
+#include "node/float_buffer.hpp"
 #include "src/model/layer_ops.hpp"
 #include "src/model/rope.hpp"
 #include "src/model/stage_model.hpp"

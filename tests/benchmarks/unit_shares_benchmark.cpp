@@ -17,7 +17,7 @@
 #include "node/cpu/cpu_unit.hpp"
 #include "node/median.hpp"
 #include "node/spin_wait.hpp"
-#include "node/split_unit.hpp"
+#include "node/units/split_unit.hpp"
 #include "src/model/model_file.hpp"
 #include "src/model/transformer_stage.hpp"
 

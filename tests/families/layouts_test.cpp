@@ -9,7 +9,7 @@
 #include "node/error.hpp"
 #include "node/local_exchange.hpp"
 #include "node/spin_wait.hpp"
-#include "node/split_unit.hpp"
+#include "node/units/split_unit.hpp"
 #include "src/model/model_file.hpp"
 #include "src/model/transformer_stage.hpp"
 #include "src/quantize/quantize.hpp"

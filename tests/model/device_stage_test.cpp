@@ -9,7 +9,7 @@
 #include "node/cuda/cuda_unit.hpp"
 #include "node/cuda/emulation/emulated_device.hpp"
 #include "node/error.hpp"
-#include "node/layered_unit.hpp"
+#include "node/units/layered_unit.hpp"
 #include "src/model/transformer_stage.hpp"
 #include "tests/finish.hpp"
 #include "tests/paths.hpp"

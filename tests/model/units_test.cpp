@@ -9,14 +9,14 @@
 
 #include "node/cpu/cpu_unit.hpp"
 #include "node/error.hpp"
-#include "node/layered_unit.hpp"
+#include "node/units/layered_unit.hpp"
 #include "node/local_exchange.hpp"
 #include "node/spin_wait.hpp"
 #ifdef YAMATA_EMULATED_DEVICE
 #include "node/cuda/cuda_unit.hpp"
 #include "node/cuda/emulation/emulated_device.hpp"
 #endif
-#include "node/split_unit.hpp"
+#include "node/units/split_unit.hpp"
 #include "src/model/transformer_stage.hpp"
 #include "tests/finish.hpp"
 #include "tests/paths.hpp"

@@ -10,7 +10,7 @@
 #include "node/cpu/cpu_unit.hpp"
 #include "node/error.hpp"
 #include "node/spin_wait.hpp"
-#include "node/split_unit.hpp"
+#include "node/units/split_unit.hpp"
 #ifdef YAMATA_EMULATED_DEVICE
 #include "node/cuda/cuda_unit.hpp"
 #include "node/cuda/emulation/emulated_device.hpp"

@@ -12,7 +12,7 @@
 #include "node/cpu/cpu_unit.hpp"
 #include "node/device_units.hpp"
 #include "node/error.hpp"
-#include "node/split_unit.hpp"
+#include "node/units/split_unit.hpp"
 #include "src/model/layer_probe.hpp"
 
 namespace yamata {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "node/cuts.hpp"
+#include "node/cut_by_shares.hpp"
 
 namespace yamata {
 

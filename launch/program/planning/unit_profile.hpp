@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "launch/program/planning/measurement_cache.hpp"
-#include "node/split_unit.hpp"
+#include "node/units/split_unit.hpp"
 
 namespace yamata {
 

@@ -7,8 +7,8 @@
 
 #include "mpi/protocol/wire.hpp"
 #include "node/cpu/kernels/kernels.hpp"
-#include "node/layered_unit.hpp"
-#include "node/split_unit.hpp"
+#include "node/units/layered_unit.hpp"
+#include "node/units/split_unit.hpp"
 #include "node/topology.hpp"
 #include "src/model/hyperparameters.hpp"
 

@@ -3,7 +3,6 @@
 #include <string>
 
 #include "node/cpu/kernels/tables.hpp"
-#include "node/cpu/probe/probe_kernels.hpp"
 #include "node/error.hpp"
 
 #if defined(__x86_64__)
@@ -13,12 +12,13 @@
 #endif
 
 namespace yamata::cpu {
-namespace {
 
-[[noreturn]] void refuse_absent(Isa isa) {
+void refuse_absent(Isa isa) {
   throw UsageError(std::string("the kernels of '") + isa_name(isa) +
                    "' are not in this program, which was built for another processor; choose another instruction set");
 }
+
+namespace {
 
 #ifdef __x86_64__
 // clang 14 has no builtins for these two. They use registers that AVX2 uses, too, so no other state must be saved.
@@ -110,20 +110,6 @@ const KernelTable& kernels(Isa isa) {
   if (isa == Isa::kNeonI8mm) return table_neon_i8mm;
 #endif
   if (isa == Isa::kScalar) return table_scalar;
-  refuse_absent(isa);
-}
-
-const ProbeTable& probe_kernels(Isa isa) {
-#if defined(__x86_64__)
-  if (isa == Isa::kAvx2) return probe_avx2;
-  if (isa == Isa::kAvxVnni) return probe_avx_vnni;
-  if (isa == Isa::kAvx512) return probe_avx512;
-#elif defined(__aarch64__)
-  if (isa == Isa::kNeon) return probe_neon;
-  if (isa == Isa::kNeonDotprod) return probe_neon_dotprod;
-  if (isa == Isa::kNeonI8mm) return probe_neon_i8mm;
-#endif
-  if (isa == Isa::kScalar) return probe_scalar;
   refuse_absent(isa);
 }
 

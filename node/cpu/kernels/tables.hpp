@@ -14,4 +14,7 @@ namespace yamata::cpu {
 extern const KernelTable YAMATA_TABLE(scalar), YAMATA_TABLE(avx2), YAMATA_TABLE(avx_vnni), YAMATA_TABLE(avx512), YAMATA_TABLE(neon),
     YAMATA_TABLE(neon_dotprod), YAMATA_TABLE(neon_i8mm);
 
+/// Throws UsageError: this program has no kernels for the instruction set.
+[[noreturn]] void refuse_absent(Isa isa);
+
 }  // namespace yamata::cpu

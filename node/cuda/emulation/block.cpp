@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "node/cuda/simt.hpp"
+#include "node/cuda/kernels/simt_types.hpp"
 
 namespace yamata::simt {
 namespace {

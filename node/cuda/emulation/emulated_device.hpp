@@ -3,7 +3,7 @@
 #include <atomic>
 #include <vector>
 
-#include "node/cuda/device.hpp"
+#include "node/cuda/device/device.hpp"
 #include "node/cuda/emulation/emulated_stream.hpp"
 
 namespace yamata::cuda {

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "node/cuda/cuda_unit.hpp"
-#include "node/cuda/device_claim.hpp"
+#include "node/cuda/device/device_claim.hpp"
 #include "node/cuda/emulation/emulated_device.hpp"
 #include "node/device_units.hpp"
 #include "node/error.hpp"

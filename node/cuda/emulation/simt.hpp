@@ -12,7 +12,7 @@
 #include "node/cpu/kernels/kernels.hpp"
 #include "node/cuda/emulation/block.hpp"
 #include "node/cuda/emulation/injected_faults.hpp"
-#include "node/cuda/launch.hpp"
+#include "node/cuda/kernels/simt_types.hpp"
 
 #define YAMATA_KERNEL
 #define YAMATA_DEVICE inline

@@ -1,4 +1,4 @@
-#include "node/cuda/formats.hpp"
+#include "node/cuda/kernels/formats.hpp"
 #include "node/cuda/kernels/float_products.hpp"
 
 namespace yamata::cuda {

@@ -1,4 +1,4 @@
-#include "node/cuda/formats.hpp"
+#include "node/cuda/kernels/formats.hpp"
 #include "node/cuda/kernels/many_tokens.hpp"
 #include "node/cuda/kernels/pack.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 // Arithmetic in the order of the CPU's kernels (node/cpu/kernels/ops_template.hpp, attention_template.hpp), for one float at a time.
 #include "node/activation.hpp"
-#include "node/cuda/simt.hpp"
+#include "node/cuda/kernels/simt.hpp"
 
 namespace yamata::cuda {
 namespace {

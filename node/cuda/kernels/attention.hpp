@@ -3,8 +3,8 @@
 //
 // A block of 256 threads computes a segment of a row for some query heads of one key/value head. Each thread first multiplies the key of
 // one cell, then sums two elements of the values. Each half of the segment is a chunk of 128 cells; at the end, both chunks are merged.
-#include "node/cuda/device_kernels.hpp"
 #include "node/cuda/kernels/cells.hpp"
+#include "node/cuda/kernels/device_kernels.hpp"
 
 namespace yamata::cuda {
 namespace {

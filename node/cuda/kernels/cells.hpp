@@ -1,8 +1,8 @@
 #pragma once
 // Cells of the KV cache.
 #include "node/cpu/kernels/blocks.hpp"
-#include "node/cuda/device_kernels.hpp"
 #include "node/cuda/kernels/arithmetic.hpp"
+#include "node/cuda/kernels/device_kernels.hpp"
 
 namespace yamata::cuda {
 namespace {

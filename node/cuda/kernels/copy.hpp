@@ -1,7 +1,7 @@
 #pragma once
 // Copies rows.
-#include "node/cuda/device_kernels.hpp"
 #include "node/cuda/kernels/arithmetic.hpp"
+#include "node/cuda/kernels/device_kernels.hpp"
 
 namespace yamata::cuda {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 // A stream synchronizes with the host without a CUDA call, by flags in memory that both map.
-#include "node/cuda/device_kernels.hpp"
 #include "node/cuda/kernels/arithmetic.hpp"
+#include "node/cuda/kernels/device_kernels.hpp"
 
 namespace yamata::cuda {
 namespace {

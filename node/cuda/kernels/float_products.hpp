@@ -7,8 +7,8 @@
 // order in which lanes read them; the next stage's activations and weights are being loaded into registers.
 #include <cstring>
 
-#include "node/cuda/device_kernels.hpp"
 #include "node/cuda/kernels/arithmetic.hpp"
+#include "node/cuda/kernels/device_kernels.hpp"
 
 namespace yamata::cuda {
 namespace {

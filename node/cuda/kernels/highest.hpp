@@ -1,7 +1,7 @@
 #pragma once
 // The highest value of a row, as in node/cpu/row_ops.cpp: of equal values the first; NaN is never the highest.
-#include "node/cuda/device_kernels.hpp"
 #include "node/cuda/kernels/arithmetic.hpp"
+#include "node/cuda/kernels/device_kernels.hpp"
 
 namespace yamata::cuda {
 namespace {

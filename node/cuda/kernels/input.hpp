@@ -1,8 +1,8 @@
 #pragma once
 // Inputs of products: normalized or gated; quantized, as floats, or as blocks for an exchange (node/cpu/linear_input.cpp).
 #include "node/cpu/kernels/kernels.hpp"
-#include "node/cuda/device_kernels.hpp"
 #include "node/cuda/kernels/arithmetic.hpp"
+#include "node/cuda/kernels/device_kernels.hpp"
 
 namespace yamata::cuda {
 namespace {

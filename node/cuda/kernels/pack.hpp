@@ -2,8 +2,8 @@
 // Packs a file's rows into panels of 32 rows: one warp per group of a panel, one lane per row.
 #include "node/cpu/kernels/panel_writer.hpp"
 #include "node/cpu/kernels/small_group.hpp"
-#include "node/cuda/device_kernels.hpp"
 #include "node/cuda/kernels/arithmetic.hpp"
+#include "node/cuda/kernels/device_kernels.hpp"
 
 namespace yamata::cuda {
 namespace {

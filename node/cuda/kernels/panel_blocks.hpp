@@ -1,7 +1,7 @@
 #pragma once
 // Blocks of quantized weights in the layout of panels of 32 rows (node/cpu/kernels/panel.hpp). Each lane of a warp has one row.
 #include "node/cpu/kernels/panel.hpp"
-#include "node/cuda/simt.hpp"
+#include "node/cuda/kernels/simt.hpp"
 
 namespace yamata::cuda {
 namespace {

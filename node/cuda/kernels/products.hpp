@@ -1,7 +1,7 @@
 #pragma once
 // What all products of quantized weights share: panels of parts, and the terms of a block.
-#include "node/cuda/device_kernels.hpp"
 #include "node/cuda/kernels/arithmetic.hpp"
+#include "node/cuda/kernels/device_kernels.hpp"
 #include "node/cuda/kernels/panel_blocks.hpp"
 
 namespace yamata::cuda {

@@ -1,7 +1,7 @@
 #pragma once
 // Other operations on rows, which some families need: separate norms, biases, sums, soft-caps (node/cpu/row_ops.cpp).
-#include "node/cuda/device_kernels.hpp"
 #include "node/cuda/kernels/arithmetic.hpp"
+#include "node/cuda/kernels/device_kernels.hpp"
 
 namespace yamata::cuda {
 namespace {

@@ -1,8 +1,8 @@
 #pragma once
 // Applies RoPE to queries and keys, and stores keys and values in the cache: one warp per head of a row, of queries, keys or values.
 #include "node/cpu/kernels/blocks.hpp"
-#include "node/cuda/device_kernels.hpp"
 #include "node/cuda/kernels/arithmetic.hpp"
+#include "node/cuda/kernels/device_kernels.hpp"
 
 namespace yamata::cuda {
 namespace {

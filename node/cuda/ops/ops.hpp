@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "node/cpu/slice_layout.hpp"
-#include "node/cuda/unit_memory.hpp"
+#include "node/cuda/device/unit_memory.hpp"
 #include "node/op.hpp"
 
 namespace yamata::cuda {

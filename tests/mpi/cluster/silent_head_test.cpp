@@ -110,7 +110,7 @@ class SilentHeadOfADrafter : public SilentHead {
     setup_.head_unheard = [this] { unheard_ = true; };
     plan(job);
     wire::Heartbeat serving;
-    serving.loaded_permille = 1000;
+    serving.can_lose_drafters = true;
     silent_.send(2, Tag::kHeartbeat, wire::encode(serving));
     worker_->step();
   }

@@ -100,7 +100,7 @@ TEST_F(WorkerTest, Drafter_isDispensableOnceTheHeadServes_andAStageNever) {
   std::vector<bool> told;
   setup_.dispensable = [&](bool dispensable) { told.push_back(dispensable); };
   wire::Heartbeat loading, serving;
-  loading.loaded_permille = 999, serving.loaded_permille = 1000;
+  loading.loaded_permille = 1000, serving.can_lose_drafters = true;
   send(Tag::kStart, wire::encode(plan_with_drafter({0}, 1)));
   send(Tag::kHeartbeat, wire::encode(loading));
   EXPECT_EQ(fault(), "none");

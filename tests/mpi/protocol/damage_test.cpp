@@ -81,5 +81,11 @@ TEST(WireDamage, ShapeOfGuesses_thatIsNoTree_isRefused) {
   EXPECT_THROW(taken({{}, {0, 0, -1}}), ClusterError) << "no choice has this rank";
 }
 
+TEST(WireDamage, WhetherDraftersMayBeLost_onlyTheHeadSays) {
+  const wire::Heartbeat heartbeat{.can_lose_drafters = true};
+  EXPECT_NO_THROW(validate(heartbeat, 0));
+  EXPECT_THROW(validate(heartbeat, 1), ClusterError);
+}
+
 }  // namespace
 }  // namespace yamata::test

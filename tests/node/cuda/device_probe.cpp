@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <exception>
 
-#include "node/cuda/launcher.hpp"
+#include "node/cuda/device/launcher.hpp"
 #include "node/median.hpp"
 #include "tests/node/cuda/scenes.hpp"
 

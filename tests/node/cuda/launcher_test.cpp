@@ -1,5 +1,5 @@
 // What a device's unit gives the device: graphs that come again with other parameters, and barriers in the stream.
-#include "node/cuda/launcher.hpp"
+#include "node/cuda/device/launcher.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "node/cuda/emulation/emulated_device.hpp"
-#include "node/cuda/unit_memory.hpp"
+#include "node/cuda/device/unit_memory.hpp"
 #include "node/error.hpp"
 
 namespace yamata::cuda {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "node/cuda/device.hpp"
+#include "node/cuda/device/device.hpp"
 #include "tests/node/cpu/kernels/support.hpp"
 
 namespace yamata::cuda {

@@ -1,5 +1,5 @@
 // The emulated device itself: what threads of a block see of each other, and kernels that no card would forgive.
-#include "node/cuda/simt.hpp"
+#include "node/cuda/emulation/simt.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,125 @@
+#pragma once
+// Divides a list of operations into one list per unit of a machine. The units compute it together, in the same memory.
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "node/compute_unit.hpp"
+#include "node/float_buffer.hpp"
+#include "node/op.hpp"
+#include "node/unit_barrier.hpp"
+#include "node/units/cut.hpp"
+#include "node/units/packed_layouts.hpp"
+#include "node/units/unit_access.hpp"
+#include "node/units/unit_shares.hpp"
+
+namespace yamata {
+
+/// One unit computes each output as a whole, so no bit depends on the division. Each operation has a function that says how to divide it;
+/// without one, the first unit computes it between two synchronizations. The units synchronize (BarrierOp) where one would read or
+/// overwrite what another has written, or may still be reading, since the last synchronization. The units prepare the input of products
+/// together, in one of these synchronizations: each unit quantizes the columns that it has written itself.
+class OpCutter {
+ public:
+  /// `memory`: a unit whose memory all units can access. All units outlive this.
+  OpCutter(std::span<const std::unique_ptr<ComputeUnit>> units, ComputeUnit& memory, UnitBarrier& barrier, UnitShares& shares);
+
+  /// Divides the list, which must outlive the run of the resulting lists, and prepares the synchronizations. Throws std::bad_alloc.
+  void cut(std::span<const Op> ops);
+  std::span<const Op> list(std::size_t unit) const { return lists_[unit]; }
+  /// Whether the list has exchanges with other ranks.
+  bool in_group() const { return in_group_; }
+  /// The number of synchronizations in the lists.
+  std::size_t barriers() const { return labels_.size(); }
+  /// How many operations of the whole list are completed if a unit has completed this many of its own.
+  std::size_t ended(std::size_t unit, std::size_t of_its_own) const;
+  /// The kind of work before each synchronization, as its number in the shares.
+  std::span<const int> labels() const { return labels_; }
+
+  /// Bytes of a matrix packed for all units, with each layout counted once.
+  std::size_t packed_bytes(const Matrix& matrix) const { return layouts_.bytes(matrix); }
+
+ private:
+  /// Heads of a layer, divided in the same way wherever they are used.
+  struct Heads {
+    const StoreOp* store;
+    Cut queries, keys;
+    bool whole_groups;  ///< a key/value head and its query heads are on one unit
+  };
+
+  void cut_op(const EmbedOp& op);
+  void cut_op(const LinearOp& op);
+  void cut_op(const StoreOp& op);
+  void cut_op(const AttentionOp& op);
+  void cut_op(const AttentionPartOp& op);
+  void cut_op(const MergeAttentionOp& op);
+  void cut_op(const GatherOp& op);
+  void cut_op(const AllGatherOp& op);
+  void cut_op(const ReadOp& op);
+  void cut_op(const PackOp& op);
+  void cut_op(const NormOp& op);
+  void cut_op(const AddOp& op);
+  void cut_op(const HighestOp& op);
+  template <class AnyOp>
+  void cut_op(const AnyOp& op) {
+    cut_alone(op);
+  }
+  void cut_alone(const Op& op) {
+    add_barrier();
+    lists_[0].push_back(op);
+    add_barrier();
+  }
+
+  Cut cut_of_part(const LinearOp::Part& part, const Heads* heads, std::span<const double> shares) const;
+  Cut cut_as_written(std::initializer_list<const float*> where, std::int64_t columns) const;
+  int label_of(const LinearOp& op);
+  int label_of(const AttentionOp& op);
+  void labelled(int label, const Cut& cut, std::int64_t count);
+  const AttentionOp* attention_of(const float* q) const;
+  const Heads* heads_of(const LinearOp& op, std::span<const double> shares);
+  Heads heads_of(const StoreOp& store, std::span<const double> shares) const;
+  std::int64_t segments_of(const AttentionOp& op, std::span<const double> shares) const;
+
+  /// Records the accesses of the next operation, after a synchronization if one is needed.
+  void access(std::span<const UnitAccess> accesses);
+  void add_barrier();
+  void after_barrier();
+  Cut input_cut(const LinearOp& op, std::int64_t stride, std::int64_t width, std::span<const double> shares);
+  void make_together(const LinearOp& op, const std::array<Cut, 3>& outputs, std::span<const double> shares);
+  void make_each(const LinearOp& op, const std::array<Cut, 3>& outputs, std::vector<UnitAccess>& accesses);
+  LinearOp part_of(const LinearOp& op, std::size_t unit, const std::array<Cut, 3>& outputs);
+  void cut_input_alone(const LinearOp& op);
+  void cut_heads(const AttentionOp& op, const Cut& heads, const UnitAccess& cells);
+  void cut_segments(const AttentionOp& op, std::int64_t segments, int label);
+  void cut_parts(const AttentionPartOp& op, const Cut& segments);
+  void reserve();
+  GroupExchange& units_of(const SharedColumns& share, std::size_t unit);
+  std::span<const std::int64_t> lone_cuts(std::int64_t cols);
+
+  const std::span<const std::unique_ptr<ComputeUnit>> units_;
+  UnitBarrier& barrier_;
+  UnitShares& shares_;
+  MemberUnits member_;
+  PackedLayouts layouts_;
+
+  std::span<const Op> ops_;
+  std::size_t at_ = 0;  // of the operation that is being divided
+  std::vector<std::vector<Op>> lists_;
+  std::vector<std::vector<std::size_t>> ends_;  // [unit][operation]: its own operations up to the end of this one
+  std::vector<int> labels_;                     // [barrier]: label of the work before it
+  std::optional<int> label_;                    // label of the work since the last synchronization
+  UnitAccesses accesses_;                       // since the last synchronization
+  std::optional<Heads> heads_;
+  std::size_t slice_bytes_ = 0;
+  bool in_group_ = false;
+  std::deque<std::array<std::int64_t, 2>> lone_cuts_;  // for a machine that is in no group
+  std::vector<FloatBuffer> inputs_;                    // [unit]: inputs in floats
+  FloatBuffer partials_;
+};
+
+}  // namespace yamata
