@@ -7,9 +7,9 @@
 #include <thread>
 
 #include "node/cpu/cpu_unit.hpp"
-#include "node/units/layered_unit.hpp"
 #include "node/local_exchange.hpp"
 #include "node/spin_wait.hpp"
+#include "node/units/layered_unit.hpp"
 #include "node/units/split_unit.hpp"
 #ifdef YAMATA_EMULATED_DEVICE
 #include "node/cuda/cuda_unit.hpp"

@@ -9,9 +9,9 @@
 
 #include "node/cpu/cpu_unit.hpp"
 #include "node/error.hpp"
-#include "node/units/layered_unit.hpp"
 #include "node/local_exchange.hpp"
 #include "node/spin_wait.hpp"
+#include "node/units/layered_unit.hpp"
 #ifdef YAMATA_EMULATED_DEVICE
 #include "node/cuda/cuda_unit.hpp"
 #include "node/cuda/emulation/emulated_device.hpp"

@@ -7,9 +7,9 @@
 
 #include "mpi/protocol/wire.hpp"
 #include "node/cpu/kernels/kernels.hpp"
+#include "node/topology.hpp"
 #include "node/units/layered_unit.hpp"
 #include "node/units/split_unit.hpp"
-#include "node/topology.hpp"
 #include "src/model/hyperparameters.hpp"
 
 namespace yamata {

@@ -1,5 +1,5 @@
-#include "node/cuda/kernels/formats.hpp"
 #include "node/cuda/kernels/float_products.hpp"
+#include "node/cuda/kernels/formats.hpp"
 
 namespace yamata::cuda {
 

@@ -6,8 +6,8 @@
 #include <array>
 #include <vector>
 
-#include "node/cuda/emulation/emulated_device.hpp"
 #include "node/cuda/device/unit_memory.hpp"
+#include "node/cuda/emulation/emulated_device.hpp"
 #include "node/error.hpp"
 
 namespace yamata::cuda {
