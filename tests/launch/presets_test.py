@@ -22,7 +22,7 @@ PROMPTS = [json.loads(line)['turns'][0] for line in (ROOT / 'launch/experiments/
 CORES = sorted(os.sched_getaffinity(0))
 TOKENS = 96  # of each text: enough for stable means
 DEVICE_TOKENS = 24  # for emulated devices, which are slow
-DEVICE_PROMPTS = 2
+DEVICE_PROMPTS = 2 if os.environ.get('YAMATA_THOROUGH') else 1
 
 # Name, flags, most guesses of a run, levels of the tree, children of a node: EAGLE-2's tree as in Dovetail; Medusa's algorithm 1.
 TREES = [('dovetail', HEADS['dgf'], 15, 8, 10), ('medusa', HEADS['medusa'], 63, 4, 32)]
