@@ -8,6 +8,8 @@
 #include "launch/commands/acceptance_report.hpp"
 #include "launch/commands/commands.hpp"
 #include "launch/program/job/guessing.hpp"
+#include "launch/program/job/job.hpp"
+#include "launch/program/job/job_text.hpp"
 #include "launch/program/options/prompt_list.hpp"
 #include "launch/program/output/output_file.hpp"
 #include "launch/program/output/progress_bar.hpp"
@@ -21,8 +23,9 @@ namespace yamata {
 namespace {
 
 /// The prompts of the file, in the format that the model expects.
-std::vector<std::string> read_prompts(Job& job, const AcceptanceOptions& options) {
-  std::vector<std::string> prompts = read_prompt_list(job.read_text_file(options.prompts_file), options.prompts_file);
+std::vector<std::string> read_prompts(const Job& job, const AcceptanceOptions& options) {
+  std::vector<std::string> prompts =
+      read_prompt_list(read_job_text(options.prompts_file, job.transport(), job.rank().options().timeout), options.prompts_file);
   const auto most = static_cast<std::size_t>(options.most_prompts);
   if (most > 0 && prompts.size() > most) prompts.resize(most);
   for (std::string& prompt : prompts) prompt = formatted_prompt(options.prompt_format, prompt);
@@ -31,10 +34,10 @@ std::vector<std::string> read_prompts(Job& job, const AcceptanceOptions& options
 }
 
 /// Prompts that leave too few cells for text are shortened at the front, with a warning.
-std::vector<Request> make_requests(Job& job, const AcceptanceOptions& options, const Tokenizer& tokenizer) {
+std::vector<Request> make_requests(const Job& job, const AcceptanceOptions& options, const Tokenizer& tokenizer) {
   std::vector<Request> requests;
   std::size_t shortened = 0;
-  const auto most = static_cast<std::size_t>(std::max(1, job.context() - options.job.generate));
+  const auto most = static_cast<std::size_t>(std::max(1, job.rank().context() - options.generate));
   for (const std::string& prompt : read_prompts(job, options)) {
     Request& request = requests.emplace_back();
     request.prompt = tokenizer.encode(prompt, true, true);
@@ -44,7 +47,7 @@ std::vector<Request> make_requests(Job& job, const AcceptanceOptions& options, c
       ++shortened;
     }
     request.sampling = options.sampling;
-    request.generate = options.job.generate;
+    request.generate = options.generate;
     for (TokenId id = 0; id < tokenizer.size(); ++id) {
       if (tokenizer.ends_generation(id)) request.ends.push_back(id);
     }
@@ -53,17 +56,17 @@ std::vector<Request> make_requests(Job& job, const AcceptanceOptions& options, c
     warn(
         fmt::format("{} of {} lost the beginning, because the context of {} tokens has room for {} besides the {} of -n; give a larger -c "
                     "or a smaller -n",
-                    shortened, counted(requests.size(), "prompt"), job.context(), most, options.job.generate));
+                    shortened, counted(requests.size(), "prompt"), job.rank().context(), most, options.generate));
   return requests;
 }
 
 /// All sources guess at every token, whatever it costs; guesses are never sent.
-DecodeOptions watching(const Job& job, const Job::Purpose& purpose) {
-  DecodeOptions decode = job.decode_options(purpose);
+DecodeOptions watching(const JobRank& rank, const ExpectedText& text) {
+  DecodeOptions decode = decode_options(rank, text);
   decode.policy.name = "watch";
   decode.reuse_tree = false;
   decode.at_any_cost = true;
-  decode.lookup = purpose.speculation.lookup;
+  decode.lookup = text.speculation.lookup;
   return decode;
 }
 
@@ -87,23 +90,27 @@ class Counter final : public RequestObserver {
 }  // namespace
 
 void acceptance_command(Job& job, const AcceptanceOptions& options) {
-  std::vector<std::string> inputs = options.job.files();
+  std::vector<std::string> inputs = options.job.models.all();
   inputs.insert(inputs.end(), {options.prompts_file, options.speculation.tree_file});
   check_outputs({{options.json_file, OutputKind::kJson}}, inputs);
   std::ranges::for_each(options.idle_flags, warn);
   job.open();
-  const auto tokenizer = Tokenizer::load(job.file(), options.pre_tokenizer);
+  const auto tokenizer = Tokenizer::load(job.rank().models().target().file, options.pre_tokenizer);
   std::vector<Request> requests = make_requests(job, options, *tokenizer);
-  const Job::Purpose purpose{.prompt_tokens = static_cast<std::size_t>(job.context()),
-                             .speculation = options.speculation,
-                             .sampling = options.sampling,
-                             .needs_drafters = true};
-  const DecodeOptions decode = watching(job, purpose);
-  std::vector<VocabularyMap> vocabularies = map_vocabularies(job, *tokenizer, options.pre_tokenizer);
+  const ExpectedText text{.prompt_tokens = static_cast<std::size_t>(job.rank().context()),
+                          .generate = options.generate,
+                          .speculation = options.speculation,
+                          .sampling = options.sampling};
+  const DecodeOptions decode = watching(job.rank(), text);
+  std::vector<VocabularyMap> vocabularies = map_vocabularies(job.rank(), *tokenizer, options.pre_tokenizer);
   Counter counter(requests.size());
-  AcceptanceReport report{
-      .model = options.job.model, .prompts = requests.size(), .positions = 0, .sources = {}, .tree = options.speculation.policy.tree};
-  const Job::Outcome outcome = job.lead(purpose, [&](Head& head) {
+  AcceptanceReport report{.model = options.job.models.target,
+                          .prompts = requests.size(),
+                          .positions = 0,
+                          .sources = {},
+                          .tree = options.speculation.policy.tree};
+  job.start(text);
+  job.serve([&](Head& head) {
     GuessSources sources = connect_sources(job, std::move(vocabularies), decode.lookup ? std::make_shared<SuffixMemory>() : nullptr);
     std::vector<const GuessSource*> watched;
     for (const auto& source : sources.all()) watched.push_back(source.get());
@@ -120,7 +127,8 @@ void acceptance_command(Job& job, const AcceptanceOptions& options) {
     }
     report.sources = record.rates(watched);
   });
-  if (outcome.interrupted) {
+  job.end();
+  if (job.interrupted()) {
     print_error("\nyamata: interrupted after {} of {}; the rates are those of the text so far\n", counter.done,
                 counted(static_cast<std::int64_t>(report.prompts), "prompt"));
     report.prompts = counter.done;
@@ -128,7 +136,7 @@ void acceptance_command(Job& job, const AcceptanceOptions& options) {
   report.positions = counter.tokens;
   print_out("{}", to_table(report));
   write_outputs({{options.json_file, [&] { return to_json(report); }}}, job.pipe_deadline());
-  if (outcome.interrupted) throw Interrupted{};
+  if (job.interrupted()) throw Interrupted{};
 }
 
 }  // namespace yamata

@@ -28,7 +28,7 @@ Flags acceptance_flags() {
 
 AcceptanceOptions read_acceptance(const GivenFlags& r) {
   AcceptanceOptions o;
-  o.job.model = read_model(r);
+  o.job.models.target = read_model(r);
   o.prompts_file = r.text("file");
   if (o.prompts_file.empty()) throw UsageError("no prompts given; name a file with -f FILE.jsonl");
   o.prompt_format = read_prompt_format(r);
@@ -36,24 +36,25 @@ AcceptanceOptions read_acceptance(const GivenFlags& r) {
   require(o.most_prompts >= 0, "--prompts", "0 or more");
   o.pre_tokenizer = r.text("pre");
   o.json_file = r.text("json");
-  o.speculation = read_speculation(r, o.job);
-  read_draft_heads(r, o.job);
+  read_drafts(r, o.job);
+  o.speculation = read_speculation(r);
+  read_draft_heads(r, o.job.models);
   require(r.text("strategy") == "auto", "--strategy", "left out: no guess is sent");
   require(o.speculation.suffix_store.empty(), "--suffix-store", "left out: text of earlier jobs would count as guessed");
-  if (!o.job.guesses() && !o.speculation.lookup)
+  if (!o.job.models.guess() && !o.speculation.lookup)
     throw UsageError(
         "there is no guess source; name a draft model with -md FILE.gguf or heads with --heads FILE, or leave --no-lookup out");
   read_cluster(r, o.job);
-  o.job.strategy = Strategy::kSpeculative;
-  o.job.guesses_text = o.speculation.lookup;
-  o.job.generate = r.number<int>("predict");
-  require(o.job.generate >= 1, "-n", "at least 1");
+  o.job.layout.strategy = Strategy::kSpeculative;
+  o.job.layout.guesses_text = o.speculation.lookup;
+  o.job.needs_drafters = true;
+  o.generate = r.number<int>("predict");
+  require(o.generate >= 1, "-n", "at least 1");
   o.levels = r.number<int>("levels");
   require(o.levels >= 1 && o.levels <= 32, "--levels", "between 1 and 32");
-  o.job.context = read_context_size(r);
-  read_context(r, o.job);
+  read_context(r, o.job.cache);
   o.sampling = read_sampling(r);
-  o.idle_flags = idle_flags(r, {.job = o.job, .speculation = o.speculation, .sampling = &o.sampling});
+  o.idle_flags = idle_flags(r, {.models = o.job.models, .layout = o.job.layout, .speculation = o.speculation, .sampling = &o.sampling});
   return o;
 }
 

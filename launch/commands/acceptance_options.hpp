@@ -16,6 +16,7 @@ struct AcceptanceOptions {
   std::string prompt_format;  ///< {} is replaced by the question
   std::string pre_tokenizer;
   std::string json_file;
+  int generate = 128;                   ///< tokens after each prompt
   int most_prompts = 0;                 ///< 0: all
   int levels = 8;                       ///< number of tokens ahead whose guesses are evaluated
   std::vector<std::string> idle_flags;  ///< lines about flags without effect

@@ -11,6 +11,7 @@
 #include "launch/commands/bench_report.hpp"
 #include "launch/commands/bench_runner.hpp"
 #include "launch/commands/commands.hpp"
+#include "launch/program/job/job.hpp"
 #include "launch/program/output/report.hpp"
 #include "launch/program/output/standard_output.hpp"
 #include "mpi/planning/layer_split.hpp"
@@ -78,20 +79,20 @@ std::string backends(const std::vector<wire::Report>& reports) {
 }
 
 /// The columns that all tests of a job share.
-BenchRow row_of(const Job& job, const wire::Hello& hello, const std::vector<wire::Report>& reports) {
-  const JobOptions& options = job.options();
+BenchRow row_of(const JobRank& rank, const wire::Hello& hello, const std::vector<wire::Report>& reports) {
+  const JobOptions& options = rank.options();
   BenchRow row;
   row.build_commit = hello.version;
   row.cpu_info = cpu_name();
   row.backends = backends(reports);
-  row.model_filename = options.model;
-  describe_model(job.file(), job.hyperparameters(), row);
+  row.model_filename = options.models.target;
+  describe_model(rank.models().target().file, rank.models().target().h, row);
   row.n_ranks = static_cast<int>(reports.size());
-  row.n_batch = options.batch;
+  row.n_batch = options.cache.batch;
   row.n_threads = hello.threads;
-  row.no_repack = !options.repack;
-  row.type_k = cache_type_name(options.cache_types.k);
-  row.type_v = cache_type_name(options.cache_types.v);
+  row.no_repack = !options.compute.repack;
+  row.type_k = cache_type_name(options.cache.types.k);
+  row.type_v = cache_type_name(options.cache.types.v);
   for (std::size_t r = 0; r < reports.size(); ++r)
     row.per_rank.push_back(
         {static_cast<int>(r), reports[r].host, held_layers(reports[r]), reports[r].isa, reports[r].device, reports[r].threads});
@@ -108,12 +109,12 @@ void take_times(const BenchTimes& times, BenchRow& row) {
 }
 
 /// Runs all tests of one job; `done`: number of tests of earlier jobs.
-void run_tests(const BenchOptions& bench, Job& job, Head& head, const wire::Hello& hello, std::size_t done, const Progress& progress,
-               Outputs& outputs) {
-  const auto tokenizer = Tokenizer::load(job.file(), "");
+void run_tests(const BenchOptions& bench, const JobRank& rank, Head& head, const wire::Hello& hello, std::size_t done,
+               const Progress& progress, Outputs& outputs) {
+  const auto tokenizer = Tokenizer::load(rank.models().target().file, "");
   const std::int32_t first = tokenizer->adds_bos() ? tokenizer->bos() : -1;
-  BenchRunner runner(head, job.hyperparameters().vocabulary, first, job.options().batch);
-  const BenchRow row = row_of(job, hello, head.ask_reports());
+  BenchRunner runner(head, rank.models().target().h.vocabulary, first, rank.options().cache.batch);
+  const BenchRow row = row_of(rank, hello, head.ask_reports());
   for (std::size_t i = 0; i < bench.tests.size(); ++i) {
     const BenchTest& test = bench.tests[i];
     BenchRow result = row;
@@ -129,7 +130,7 @@ void run_tests(const BenchOptions& bench, Job& job, Head& head, const wire::Hell
 
 /// Throws UsageError if a model has too few layers, before the first one is measured. A model that cannot be opened is its own job's fault.
 void require_layers(const BenchOptions& options, int ranks) {
-  const ModelPlace place = make_layout(options.job.layer_split.text, ranks, 0, false).front();
+  const ModelPlace place = make_layout(options.job.layout.split.text, ranks, 0, false).front();
   for (const std::string& path : options.models) {
     std::optional<ModelFile> model;
     try {
@@ -155,8 +156,10 @@ void bench_command(const BenchOptions& options, const JobMaker& make_job) {
       require_layers(options, job->transport().size());
       outputs.begin();
     }
-    const auto work = [&](Head& head) { run_tests(options, *job, head, hello, j * tests, progress, outputs); };
-    if (job->lead({}, work, j + 1 < jobs.size() ? Job::Then::kNextJob : Job::Then::kEnd).interrupted) throw Interrupted{};
+    job->start({});
+    job->serve([&](Head& head) { run_tests(options, job->rank(), head, hello, j * tests, progress, outputs); });
+    job->end(j + 1 < jobs.size() ? Job::Then::kNextJob : Job::Then::kEnd);
+    if (job->interrupted()) throw Interrupted{};
   }
 }
 

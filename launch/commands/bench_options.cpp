@@ -108,7 +108,7 @@ Flags bench_flags() {
 
 BenchOptions read_bench(const GivenFlags& r) {
   BenchOptions o;
-  o.job.model = read_model(r);
+  o.job.models.target = read_model(r);
   o.models = r.all("model");
   o.tests = parse_tests(r);
   o.threads = parse_thread_counts("-t", r.joined("threads"), o.measure_threads);
@@ -119,26 +119,26 @@ BenchOptions read_bench(const GivenFlags& r) {
   o.error_output = parse_format("-oe", r.text("output-err"), true);
   o.warm_up = !r.given("no-warmup");
   read_ranks(r, o.job);
-  o.batches = r.given("batch-size") ? parse_counts("-b", r.joined("batch-size"), 1, 8192) : std::vector<int>{default_batch(o.job)};
+  o.batches = r.given("batch-size") ? parse_counts("-b", r.joined("batch-size"), 1, 8192) : std::vector<int>{default_batch(o.job.compute)};
   return o;
 }
 
 std::vector<JobOptions> jobs_of(const BenchOptions& bench) {
   std::vector<JobOptions> jobs;
   JobOptions job = bench.job;
-  job.strategy = Strategy::kIterative;
-  job.context = bench.context();
-  job.shorter_context = "lower -p, -n, -pg or -d";
+  job.layout.strategy = Strategy::kIterative;
+  job.cache.context = bench.context();
+  job.cache.shorter_context = "lower -p, -n, -pg or -d";
   for (const std::string& model : bench.models) {
-    job.model = model;
+    job.models.target = model;
     for (const int threads : bench.threads) {
-      job.threads = threads;
-      job.measure_threads = bench.measure_threads && threads == 0;
+      job.compute.threads = threads;
+      job.compute.measure_threads = bench.measure_threads && threads == 0;
       for (const int batch : bench.batches) {
-        job.batch = batch;
+        job.cache.batch = batch;
         for (const CacheType k : bench.k_types) {
           for (const CacheType v : bench.v_types) {
-            job.cache_types = {k, v};
+            job.cache.types = {k, v};
             jobs.push_back(job);
           }
         }

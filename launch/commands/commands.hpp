@@ -14,9 +14,10 @@
 #include "launch/commands/run_options.hpp"
 #include "launch/commands/simulate_options.hpp"
 #include "launch/commands/tokenize_options.hpp"
-#include "launch/program/job/job.hpp"
 
 namespace yamata {
+
+class Job;
 
 // The commands, on the head. Each prints its result, and throws errors for the user.
 void run_command(Job& job, const RunOptions& options);

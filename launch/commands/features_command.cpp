@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "launch/commands/commands.hpp"
+#include "launch/program/job/job.hpp"
+#include "launch/program/job/job_text.hpp"
 #include "launch/program/options/prompt_list.hpp"
 #include "launch/program/options/text_encoding.hpp"
 #include "launch/program/output/feature_files.hpp"
@@ -130,11 +132,12 @@ void shorten(std::vector<TokenId>& ids, std::size_t most, bool prompt, TokenId b
 }
 
 /// The texts or prompts, one by one.
-std::vector<std::vector<TokenId>> read_prompts(Job& job, const FeaturesOptions& options, const Tokenizer& tokenizer) {
+std::vector<std::vector<TokenId>> read_prompts(const Job& job, const FeaturesOptions& options, const Tokenizer& tokenizer) {
   if (!options.text.prompt && options.text.file.empty()) throw UsageError("no text given; write one with -p TEXT or -f FILE");
-  const std::string whole = options.text.prompt ? *options.text.prompt : job.read_text_file(options.text.file);
-  const auto context = static_cast<std::size_t>(job.context());
-  const std::size_t written = options.generates ? static_cast<std::size_t>(options.job.generate) : 0;
+  const std::string whole =
+      options.text.prompt ? *options.text.prompt : read_job_text(options.text.file, job.transport(), job.rank().options().timeout);
+  const auto context = static_cast<std::size_t>(job.rank().context());
+  const std::size_t written = options.generates ? static_cast<std::size_t>(options.generate) : 0;
   if (written >= context) throw UsageError(fmt::format("--generate {} does not fit a context of {}; raise -c", written, context));
   const bool listed = options.text.file.ends_with(".jsonl");
   if (!listed) warn_unless_utf8(whole, options.text);
@@ -170,27 +173,29 @@ std::vector<std::vector<TokenId>> read_prompts(Job& job, const FeaturesOptions& 
 
 /// Computes and writes the hidden states. `done`: the number of texts that the files have, also if it was interrupted.
 void write_features(Job& job, const FeaturesOptions& options, std::size_t& done) {
-  check_outputs({{options.output, OutputKind::kFeatures}}, {options.job.model, options.text.file});
+  check_outputs({{options.output, OutputKind::kFeatures}}, {options.job.models.target, options.text.file});
   job.open();
-  const auto tokenizer = Tokenizer::load(job.file(), options.text.pre_tokenizer);
-  const Layers layers = read_layers(options.layers, job.hyperparameters().layers);
+  const ModelFile& target = job.rank().models().target();
+  const auto tokenizer = Tokenizer::load(target.file, options.text.pre_tokenizer);
+  const Layers layers = read_layers(options.layers, target.h.layers);
   std::vector<std::vector<TokenId>> prompts = read_prompts(job, options, *tokenizer);
   if (prompts.empty()) throw UsageError("the text is empty; give one with -f FILE");
   Request request;
   request.sampling = options.sampling;
-  request.generate = options.job.generate;
+  request.generate = options.generate;
   for (TokenId id = 0; id < tokenizer->size(); ++id) {
     if (tokenizer->ends_generation(id)) request.ends.push_back(id);
   }
   if (options.ignore_eos) request.banned = request.ends;
   std::ranges::for_each(options.idle_flags, warn);
-  FeatureFiles files({options.output, layers.names, job.hyperparameters().dim, options.halves, std::uint64_t(options.shard_mib) << 20,
-                      job.file().string("general.name").value_or("")});
+  FeatureFiles files({options.output, layers.names, target.h.dim, options.halves, std::uint64_t(options.shard_mib) << 20,
+                      target.file.string("general.name").value_or("")});
   const DecodeOptions decode =
-      decode_options(Strategy::kIterative, {}, options.job.batch, options.job.generate, job.context(), options.sampling);
+      decode_options(Strategy::kIterative, {}, options.job.cache.batch, options.generate, job.rank().context(), options.sampling);
   const std::size_t texts = prompts.size();
   Collector collector(std::move(prompts), std::move(request), files);
-  const Job::Outcome outcome = job.lead({}, [&](Head& head) {
+  job.start({});
+  job.serve([&](Head& head) {
     GuessSources sources(job.transport());
     auto recorder = std::make_unique<FeatureRecorder>(sources.next_index(), layers.numbers);
     const FeatureRecorder& features = *recorder;
@@ -198,13 +203,14 @@ void write_features(Job& job, const FeaturesOptions& options, std::size_t& done)
     Engine engine(head, std::move(sources), decode);
     collector.run(engine, features);
   });
+  job.end();
   files.finish();
   done = files.texts();
-  if (outcome.interrupted && done == 0) throw Interrupted{};
+  if (job.interrupted() && done == 0) throw Interrupted{};
   print_out("features of {}, {}{}, in {}\n", counted(static_cast<std::int64_t>(files.rows()), "token"),
             done < texts ? fmt::format("{} of ", done) : "", counted(static_cast<std::int64_t>(texts), "text"),
             counted(static_cast<std::int64_t>(files.files()), "file"));
-  if (outcome.interrupted) throw Interrupted{};
+  if (job.interrupted()) throw Interrupted{};
 }
 
 }  // namespace

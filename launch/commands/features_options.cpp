@@ -13,7 +13,8 @@ namespace {
 
 std::vector<std::string> read_idle_flags(const GivenFlags& r, const FeaturesOptions& o) {
   if (o.generates) {
-    std::vector<std::string> lines = idle_flags(r, {.job = o.job, .speculation = {}, .sampling = &o.sampling});
+    std::vector<std::string> lines =
+        idle_flags(r, {.models = o.job.models, .layout = o.job.layout, .speculation = {}, .sampling = &o.sampling});
     if (!o.formats && !o.text.file.ends_with(".jsonl")) return lines;
     std::ranges::copy(idle_flags(r, {{{"prompt-tokens"}, "with prompts that are whole: those of a .jsonl file, or of --prompt-format"}}),
                       std::back_inserter(lines));
@@ -54,7 +55,7 @@ Flags features_flags() {
 
 FeaturesOptions read_features(const GivenFlags& r) {
   FeaturesOptions o;
-  o.job.model = read_model(r);
+  o.job.models.target = read_model(r);
   o.text = read_text_source(r);
   o.output = r.text("output");
   if (o.output.empty()) throw UsageError("no file to write to; name one with -o FILE.safetensors");
@@ -64,7 +65,7 @@ FeaturesOptions read_features(const GivenFlags& r) {
   o.halves = type == "f16";
   const auto generate = number_in<int>(r, "generate", 1, 1 << 20, "between 1 and 1048576");
   o.generates = generate.has_value();
-  o.job.generate = generate.value_or(1);
+  o.generate = generate.value_or(1);
   o.prompt_format = read_prompt_format(r);
   o.formats = r.given("prompt-format");
   if (o.formats && !o.generates && !o.text.file.ends_with(".jsonl"))
@@ -79,9 +80,8 @@ FeaturesOptions read_features(const GivenFlags& r) {
   o.ignore_eos = r.given("ignore-eos");
   o.idle_flags = read_idle_flags(r, o);
   read_cluster(r, o.job);
-  o.job.strategy = Strategy::kIterative;
-  o.job.context = read_context_size(r, 3);
-  read_context(r, o.job);
+  o.job.layout.strategy = Strategy::kIterative;
+  read_context(r, o.job.cache, 3);
   return o;
 }
 

@@ -14,7 +14,8 @@ struct FeaturesOptions {
   std::string output;               ///< -o
   std::vector<std::string> layers;  ///< as in the flag: numbers, "last", or only "eagle3"
   bool halves = true;               ///< --type f16
-  bool generates = false;           ///< --generate was given; the number is in job.generate
+  bool generates = false;           ///< --generate was given; the number is in `generate`
+  int generate = 1;                 ///< tokens after each prompt
   std::string prompt_format;        ///< {} is replaced by the prompt
   bool formats = false;             ///< --prompt-format was given: each line of a plain text is a whole prompt
   int prompt_tokens = 32;           ///< tokens of each line of a plain text after which the model continues

@@ -80,7 +80,7 @@ void print_special_tokens(const gguf::File& file) {
 RankBytes bytes_in_run(const ModelFile& model, LayerRange range, const Shard& shard, std::int64_t context, int threads,
                        bool device = false) {
   const auto tokens = static_cast<std::int32_t>(context);
-  const int batch = JobOptions().batch;
+  const int batch = CacheOptions().batch;
   const std::int32_t guesses = decode_options(Strategy::kPipeInfer, {}, batch, 1, tokens, {}).guess_cells;
   const std::int32_t in_windows = window_cells(model.h, tokens, guesses, batch);
   if (device) return device_bytes(model, range, shard, CacheType::kF16, batch, context, in_windows);

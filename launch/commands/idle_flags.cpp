@@ -15,9 +15,9 @@ namespace {
 using Setup = GuessingSetup;
 using Names = std::vector<std::string>;
 
-bool is_iterative(const Setup& s) { return s.job.strategy == Strategy::kIterative; }
-bool lacks_drafts(const Setup& s) { return !s.simulated && s.job.draft_models.empty(); }
-bool lacks_models(const Setup& s) { return !s.simulated && !s.job.guesses(); }
+bool is_iterative(const Setup& s) { return s.layout.strategy == Strategy::kIterative; }
+bool lacks_drafts(const Setup& s) { return !s.simulated && s.models.drafts.empty(); }
+bool lacks_models(const Setup& s) { return !s.simulated && !s.models.guess(); }
 bool is_greedy(const Setup& s) { return s.sampling && s.sampling->temperature <= 0; }
 bool has_other_policy(const Setup& s, const char* policy) { return s.speculation.policy.name != policy; }
 
@@ -56,14 +56,14 @@ const std::vector<Rule>& rules() {
       {{"no-async", "draft-units"}, lacks_models, "without a draft model or heads; name one with -md FILE.gguf or --heads FILE"},
       {{"draft-units"}, [](const Setup& s) { return s.simulated; }, "in a simulation, which knows ranks but no units; leave it out"},
       {{"heads-kind"},
-       [](const Setup& s) { return s.job.draft_heads.size() == (s.job.mtp ? 1 : 0); },
+       [](const Setup& s) { return s.models.draft_heads.size() == (s.models.mtp ? 1 : 0); },
        "without --heads; name a file of draft heads with --heads FILE"},
       {{"heads-quant"},
-       [](const Setup& s) { return s.job.draft_heads.empty(); },
+       [](const Setup& s) { return s.models.draft_heads.empty(); },
        "without draft heads; name a file of them with --heads FILE, or take the model's own with --mtp"},
       {all_but({"strategy", "no-lookup"}), [](const Setup& s) { return lacks_models(s) && !s.speculation.lookup; },
        "without a draft model and with --no-lookup; leave --no-lookup out, or name a draft model with -md FILE.gguf"},
-      {all_but({"strategy", "no-lookup"}), [](const Setup& s) { return lacks_models(s) && !s.job.guesses_text; },
+      {all_but({"strategy", "no-lookup"}), [](const Setup& s) { return lacks_models(s) && !s.layout.guesses_text; },
        "without a draft model or heads, as this policy does not guess from the text; name one with -md FILE.gguf or --heads FILE"},
       {{"typical-epsilon", "typical-delta"},
        [](const Setup& s) { return !s.simulated && !s.speculation.typical; },

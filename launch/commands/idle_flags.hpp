@@ -18,7 +18,8 @@ std::vector<std::string> idle_flags(const GivenFlags& result, const std::vector<
 
 /// What determines which flags have an effect.
 struct GuessingSetup {
-  const JobOptions& job;
+  const ModelFiles& models;
+  const LayoutOptions& layout;
   const SpeculationOptions& speculation;
   bool simulated = false;                    ///< numbers describe the drafts, instead of files
   bool drafts = true;                        ///< simulated: there may be a draft

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "launch/commands/commands.hpp"
+#include "launch/program/job/job.hpp"
+#include "launch/program/job/job_text.hpp"
 #include "launch/program/options/text_encoding.hpp"
 #include "launch/program/output/output_file.hpp"
 #include "launch/program/output/standard_output.hpp"
@@ -81,9 +83,9 @@ class Scorer {
   std::deque<Run> out_;
 };
 
-std::string read_corpus(Job& job, const TextSource& source) {
+std::string read_corpus(const Job& job, const TextSource& source) {
   if (!source.prompt && source.file.empty()) throw UsageError("no text given; write one with -p TEXT or -f FILE");
-  std::string text = source.prompt ? *source.prompt : job.read_text_file(source.file);
+  std::string text = source.prompt ? *source.prompt : read_job_text(source.file, job.transport(), job.rank().options().timeout);
   warn_unless_utf8(text, source);
   return text;
 }
@@ -91,11 +93,11 @@ std::string read_corpus(Job& job, const TextSource& source) {
 }  // namespace
 
 void perplexity_command(Job& job, const PerplexityOptions& options) {
-  check_outputs({{options.json_file, OutputKind::kJson}}, {options.job.model, options.text.file});
+  check_outputs({{options.json_file, OutputKind::kJson}}, {options.job.models.target, options.text.file});
   job.open();
-  const auto tokenizer = Tokenizer::load(job.file(), options.text.pre_tokenizer);
+  const auto tokenizer = Tokenizer::load(job.rank().models().target().file, options.text.pre_tokenizer);
   std::vector<TokenId> ids = tokenizer->encode(read_corpus(job, options.text), true, true);
-  const auto size = static_cast<std::size_t>(job.context());
+  const auto size = static_cast<std::size_t>(job.rank().context());
   std::size_t chunks = ids.size() / size;
   if (chunks == 0)
     throw UsageError(fmt::format("the text has {}, fewer than one chunk of {}; lower -c or give a longer text",
@@ -106,7 +108,7 @@ void perplexity_command(Job& job, const PerplexityOptions& options) {
   double nll = 0;
   std::size_t tokens = 0;
   const auto score = [&](Head& head) {
-    Scorer scorer(head, options.job.batch, static_cast<std::size_t>(job.hyperparameters().vocabulary));
+    Scorer scorer(head, options.job.cache.batch, static_cast<std::size_t>(job.rank().models().target().h.vocabulary));
     for (std::size_t c = 0; c < chunks; ++c) {
       const auto chunk = std::span(ids).subspan(c * size, size);
       if (tokenizer->adds_bos() && tokenizer->bos() >= 0) chunk[0] = tokenizer->bos();
@@ -117,7 +119,10 @@ void perplexity_command(Job& job, const PerplexityOptions& options) {
     nll = scorer.nll / static_cast<double>(scorer.tokens);
     tokens = scorer.tokens;
   };
-  if (job.lead({}, score).interrupted) throw Interrupted{};
+  job.start({});
+  job.serve(score);
+  job.end();
+  if (job.interrupted()) throw Interrupted{};
   if (terminal) fmt::print(stderr, "\n");
   print_out("perplexity {:.4f} over {}\n", std::exp(nll), counted(static_cast<std::int64_t>(tokens), "token"));
   const nlohmann::ordered_json json{{"perplexity", std::exp(nll)}, {"nll", nll}, {"tokens", tokens}};

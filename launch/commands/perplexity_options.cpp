@@ -18,13 +18,12 @@ Flags perplexity_flags() {
 
 PerplexityOptions read_perplexity(const GivenFlags& r) {
   PerplexityOptions o;
-  o.job.model = read_model(r);
+  o.job.models.target = read_model(r);
   o.text = read_text_source(r);
   o.json_file = r.text("json");
   read_cluster(r, o.job);
-  o.job.strategy = Strategy::kIterative;
-  o.job.context = read_context_size(r, 3);
-  read_context(r, o.job);
+  o.job.layout.strategy = Strategy::kIterative;
+  read_context(r, o.job.cache, 3);
   o.chunks = r.number<int>("chunks");
   require(o.chunks >= 0, "--chunks", "0 or more");
   return o;

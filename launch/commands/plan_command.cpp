@@ -10,7 +10,9 @@
 #include "launch/commands/commands.hpp"
 #include "launch/commands/model_timer.hpp"
 #include "launch/commands/plan_report.hpp"
+#include "launch/program/input/interrupts.hpp"
 #include "launch/program/job/guessing.hpp"
+#include "launch/program/job/job_text.hpp"
 #include "launch/program/options/flag_values.hpp"
 #include "launch/program/output/output_file.hpp"
 #include "launch/program/output/standard_output.hpp"
@@ -22,6 +24,7 @@
 #include "node/counted.hpp"
 #include "node/cpu/cpu_unit.hpp"
 #include "node/error.hpp"
+#include "node/topology.hpp"
 #include "src/model/layer_probe.hpp"
 
 namespace yamata {

@@ -89,33 +89,34 @@ const Preset& find_preset(const std::string& name) {
 }
 
 void require_guessers(const Preset& preset, const JobOptions& job) {
-  if (preset.needed_sources == NeededSources::kNone && job.guesses())
+  if (preset.needed_sources == NeededSources::kNone && job.models.guess())
     throw UsageError(fmt::format("--preset {} guesses nothing; leave out -md, --heads and --mtp", preset.name));
-  if (preset.needed_sources == NeededSources::kDraftHeads && (job.draft_heads.empty() || !job.draft_models.empty()))
+  if (preset.needed_sources == NeededSources::kDraftHeads && (job.models.draft_heads.empty() || !job.models.drafts.empty()))
     throw UsageError(fmt::format(
         "--preset {} guesses with heads alone; name them with --heads FILE, or take the model's own with --mtp, without -md", preset.name));
-  if (preset.needed_sources == NeededSources::kDraft && (job.draft_models.empty() || !job.draft_heads.empty()))
+  if (preset.needed_sources == NeededSources::kDraft && (job.models.drafts.empty() || !job.models.draft_heads.empty()))
     throw UsageError(
         fmt::format("--preset {} guesses with a draft model; name it with -md FILE.gguf, without --heads or --mtp", preset.name));
 }
 
 void require_units(const Preset& preset, const JobOptions& job) {
-  if (preset.placement == Placement::kOne && job.units.size() > 1)
+  if (preset.placement == Placement::kOne && job.compute.units.size() > 1)
     throw UsageError(fmt::format("--preset {} is one unit; name one with --units, or leave it out", preset.name));
-  if (preset.placement == Placement::kOne && job.gpu_layers.value_or(0) > 0)
-    throw UsageError(fmt::format("--preset {} is one unit, and -ngl {} makes two of them; leave out -ngl", preset.name, *job.gpu_layers));
-  if (preset.placement == Placement::kSharing && (job.units.size() < 2 || job.units.front().share))
+  if (preset.placement == Placement::kOne && job.compute.gpu_layers.value_or(0) > 0)
+    throw UsageError(
+        fmt::format("--preset {} is one unit, and -ngl {} makes two of them; leave out -ngl", preset.name, *job.compute.gpu_layers));
+  if (preset.placement == Placement::kSharing && (job.compute.units.size() < 2 || job.compute.units.front().share))
     throw UsageError(fmt::format("--preset {} shares layers among units; name two with --units, without shares", preset.name));
-  if (preset.placement == Placement::kSharing && job.gpu_layers)
+  if (preset.placement == Placement::kSharing && job.compute.gpu_layers)
     throw UsageError(fmt::format("--preset {} shares every layer among units; leave out -ngl", preset.name));
-  if (preset.placement == Placement::kApart && (job.draft_units.empty() || job.units.empty()))
+  if (preset.placement == Placement::kApart && (job.compute.draft_units.empty() || job.compute.units.empty()))
     throw UsageError(
         fmt::format("--preset {} is {}; say which with --units and --draft-units, as in {}", preset.name, preset.what, preset.units));
 }
 
 /// Whether the guesses have a pipeline only on several ranks.
 bool wants_ranks(const Preset& preset, const JobOptions& job) {
-  return preset.placement == Placement::kPipeline && job.draft_units.empty();
+  return preset.placement == Placement::kPipeline && job.compute.draft_units.empty();
 }
 
 /// Sets a value of the preset if its flag is not given.
@@ -138,11 +139,11 @@ bool read_preset(const GivenFlags& r, JobOptions& job, SpeculationOptions& specu
   const Preset& preset = find_preset(name);
   require_units(preset, job);
   require_guessers(preset, job);
-  job.share_rule = preset.share_rule;
-  if (preset.strategy && r.given("strategy") && job.strategy != preset.strategy)
+  job.compute.share_rule = preset.share_rule;
+  if (preset.strategy && r.given("strategy") && job.layout.strategy != preset.strategy)
     throw UsageError(
         fmt::format("--preset {} is --strategy {}; leave --strategy out, or choose another preset", name, strategy_name(*preset.strategy)));
-  if (preset.strategy) job.strategy = preset.strategy;
+  if (preset.strategy) job.layout.strategy = preset.strategy;
   if (*preset.policy) {
     PolicyOptions& policy = speculation.policy;
     say(r, "policy", policy.name, preset.policy);
@@ -150,7 +151,7 @@ bool read_preset(const GivenFlags& r, JobOptions& job, SpeculationOptions& specu
     if (preset.depth > 0) say(r, "tree-depth", policy.depth, preset.depth), say(r, "tree-children", policy.children, preset.children);
     speculation.lookup = speculation.reuse_tree = false;  // no paper uses these
   }
-  job.guesses_text = speculation.looks_up() && preset.needed_sources != NeededSources::kNone;
+  job.layout.guesses_text = speculation.looks_up() && preset.needed_sources != NeededSources::kNone;
   return wants_ranks(preset, job);
 }
 

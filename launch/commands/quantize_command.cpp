@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "launch/commands/commands.hpp"
+#include "launch/program/input/interrupts.hpp"
 #include "launch/program/output/output_file.hpp"
 #include "launch/program/output/progress_bar.hpp"
 #include "launch/program/output/standard_output.hpp"

@@ -7,6 +7,8 @@
 
 #include "launch/commands/commands.hpp"
 #include "launch/program/job/guessing.hpp"
+#include "launch/program/job/job.hpp"
+#include "launch/program/job/job_text.hpp"
 #include "launch/program/options/text_encoding.hpp"
 #include "launch/program/output/output_file.hpp"
 #include "launch/program/output/report.hpp"
@@ -53,14 +55,14 @@ class Printer final : public RequestObserver {
   Generation& result_;
 };
 
-std::vector<TokenId> read_prompt(Job& job, const TextSource& source, const Tokenizer& tokenizer) {
+std::vector<TokenId> read_prompt(const Job& job, const TextSource& source, const Tokenizer& tokenizer) {
   if (!source.prompt && source.file.empty())
     throw UsageError("no prompt given; write one with -p TEXT or -f FILE (-f - reads standard input)");
-  const std::string text = source.prompt ? *source.prompt : job.read_text_file(source.file);
+  const std::string text = source.prompt ? *source.prompt : read_job_text(source.file, job.transport(), job.rank().options().timeout);
   warn_unless_utf8(text, source);
   std::vector<TokenId> ids = tokenizer.encode(text, true, true);
   if (ids.empty()) throw UsageError("the prompt is empty; write one with -p TEXT or -f FILE");
-  require_prompt_fits(static_cast<std::int64_t>(ids.size()), job.context(), job.hyperparameters());
+  require_prompt_fits(static_cast<std::int64_t>(ids.size()), job.rank().context(), job.rank().models().target().h);
   return ids;
 }
 
@@ -69,7 +71,7 @@ Request make_request(const RunOptions& options, std::vector<TokenId> prompt, con
   Request request;
   request.prompt = std::move(prompt);
   request.sampling = options.sampling;
-  request.generate = options.job.generate;
+  request.generate = options.generate;
   request.checksum = options.logits_checksum;
   for (TokenId id = 0; id < tokenizer.size(); ++id) {
     if (tokenizer.ends_generation(id)) request.ends.push_back(id);
@@ -79,19 +81,17 @@ Request make_request(const RunOptions& options, std::vector<TokenId> prompt, con
 }
 
 /// Warns of flags about guesses that have no effect, or not the one that they are for.
-void warn_of_no_guesses(Job& job, const RunOptions& options) {
+void warn_of_no_guesses(const Job& job, const RunOptions& options) {
   std::ranges::for_each(options.idle_flags, warn);
   if (options.wants_ranks && job.transport().size() == 1)
     warn(
         "--preset pipeinfer is for several ranks: on one, the target and the draft take turns; start more with mpirun, or give the draft "
         "a unit of its own with --draft-units");
-  if (job.gave_up_drafting()) {
-    for (const std::string& file : options.job.draft_models)
-      MappedFile{file};  // a name that is wrong should be found now, not with more ranks
-  }
-  if (job.gave_up_drafting())
-    warn(fmt::format("too few ranks for the target and its drafters, so no rank drafts; start more ranks with mpirun, or give {}",
-                     options.fewer_drafts));
+  if (options.job.layout.strategy || options.job.models.drafts.empty() || !job.rank().options().models.drafts.empty()) return;
+  for (const std::string& file : options.job.models.drafts)
+    MappedFile{file};  // a name that is wrong should be found now, not with more ranks
+  warn(fmt::format("too few ranks for the target and its drafters, so no rank drafts; start more ranks with mpirun, or give {}",
+                   options.fewer_drafts));
 }
 
 void write_results(const Job& job, const RunOptions& options, const Generation& result, const std::function<void()>& write_suffixes) {
@@ -113,9 +113,10 @@ void run_command(Job& job, const RunOptions& options) {
                  {options.speculation.suffix_store, OutputKind::kSuffixStore}},
                 options.inputs());
   job.open();
-  const auto tokenizer = Tokenizer::load(job.file(), options.text.pre_tokenizer);
+  const JobRank& rank = job.rank();
+  const auto tokenizer = Tokenizer::load(rank.models().target().file, options.text.pre_tokenizer);
   Request request = make_request(options, read_prompt(job, options.text, *tokenizer), *tokenizer);
-  std::vector<VocabularyMap> vocabularies = map_vocabularies(job, *tokenizer, options.text.pre_tokenizer);
+  std::vector<VocabularyMap> vocabularies = map_vocabularies(rank, *tokenizer, options.text.pre_tokenizer);
   const SuffixFile store(options.speculation.suffix_store, vocabulary(*tokenizer));
   const auto memory = std::make_shared<SuffixMemory>();
   store.read(*memory);
@@ -123,33 +124,34 @@ void run_command(Job& job, const RunOptions& options) {
   Generation result;
   result.with_checksum = options.logits_checksum;
   result.prompt_ids = request.prompt;
-  result.model = job.hyperparameters();
-  Printer printer(*tokenizer, job.context(), result);
-  const Job::Purpose purpose{request.prompt.size(), options.speculation, options.sampling};
-  Job::Outcome outcome = job.lead(purpose, [&](Head& head) {
-    const DecodeOptions decode = job.decode_options(purpose);
+  result.model = rank.models().target().h;
+  Printer printer(*tokenizer, rank.context(), result);
+  const ExpectedText text{request.prompt.size(), options.generate, options.speculation, options.sampling};
+  job.start(text);
+  job.serve([&](Head& head) {
+    const DecodeOptions decode = decode_options(rank, text);
     result.lossless = !decode.typical;
     GuessSources sources = connect_sources(job, std::move(vocabularies), decode.lookup ? memory : nullptr);
-    const SavingsOfDrafts savings(job, purpose, sources);
+    const SavingsOfDrafts savings(job.experience(), decode, text.sampling, sources);
     Engine engine(head, std::move(sources), decode);
     engine.submit(std::move(request), printer);
     engine.run();
     savings.keep(engine.sources());
   });
-  result.per_rank = std::move(outcome.reports);
-  result.per_rank[0].mapped_bytes = job.mapped_bytes();
+  result.per_rank = job.end();
+  result.per_rank[0].mapped_bytes = rank.models().mapped_bytes();
   result.per_rank[0].feature_bytes += result.feature_bytes;
-  result.strategy = strategy_name(job.strategy());
-  if (const auto& choice = job.layout_choice()) {
+  result.strategy = strategy_name(rank.layout().strategy());
+  if (const auto& choice = rank.layout().choice()) {
     result.layout_choice = choice->why;
     result.plan_json = choice->plan_json;
   }
-  result.threads_measured_s = job.threads_measured_s();
-  job.remember(result, result.per_rank);
-  result.split_advice = job.split_advice(result.per_rank, result.token_ids.size());
+  result.threads_measured_s = job.planner().threads_measured_s();
+  job.experience().remember(result, result.per_rank);
+  result.split_advice = job.planner().split_advice(result.per_rank, result.token_ids.size());
   memory->end_text();
   write_results(job, options, result, [&] { store.add(*memory); });
-  if (outcome.interrupted) throw Interrupted{};
+  if (job.interrupted()) throw Interrupted{};
 }
 
 }  // namespace yamata

@@ -36,11 +36,11 @@ std::optional<TypicalAcceptance> read_acceptance_rule(const GivenFlags& r, const
 
 void read_strategy(const GivenFlags& r, RunOptions& o) {
   const auto name = r.text("strategy");
-  o.job.strategy = find_strategy(name);
+  o.job.layout.strategy = find_strategy(name);
   require_word(name, {"iterative", "speculative", "pipeinfer", "auto"}, "--strategy", "iterative, speculative, pipeinfer or auto");
-  o.job.guesses_text = o.speculation.looks_up();
-  const bool speculates = o.job.strategy && o.job.strategy != Strategy::kIterative;
-  if (speculates && !o.job.guesses_text && !o.job.guesses())
+  o.job.layout.guesses_text = o.speculation.looks_up();
+  const bool speculates = o.job.layout.strategy && o.job.layout.strategy != Strategy::kIterative;
+  if (speculates && !o.job.layout.guesses_text && !o.job.models.guess())
     throw UsageError(fmt::format("--strategy {} with {} needs a draft model or heads; name one with -md FILE.gguf or --heads FILE", name,
                                  o.speculation.lookup ? "--policy chain" : "--no-lookup"));
 }
@@ -48,7 +48,7 @@ void read_strategy(const GivenFlags& r, RunOptions& o) {
 }  // namespace
 
 std::vector<std::string> RunOptions::inputs() const {
-  std::vector<std::string> files = job.files();
+  std::vector<std::string> files = job.models.all();
   files.insert(files.end(), {text.file, speculation.tree_file});
   return files;
 }
@@ -77,7 +77,7 @@ Flags run_flags() {
 
 RunOptions read_run(const GivenFlags& r) {
   RunOptions o;
-  o.job.model = read_model(r);
+  o.job.models.target = read_model(r);
   o.text = read_text_source(r);
   o.json_file = r.text("json");
   o.trace_file = r.text("trace");
@@ -86,19 +86,19 @@ RunOptions read_run(const GivenFlags& r) {
   o.ignore_eos = r.given("ignore-eos");
   o.logits_checksum = r.given("logits-checksum");
   if (o.logits_checksum && o.json_file.empty()) throw UsageError("--logits-checksum goes into the JSON; name a file with --json FILE");
-  o.speculation = read_speculation(r, o.job);
-  read_draft_heads(r, o.job);
+  read_drafts(r, o.job);
+  o.speculation = read_speculation(r);
+  read_draft_heads(r, o.job.models);
   read_cluster(r, o.job);
-  o.job.plans_layout = true;
-  o.job.generate = r.number<int>("predict");
-  require(o.job.generate >= 1, "-n", "at least 1");
-  o.job.context = read_context_size(r);
-  read_context(r, o.job);
+  o.job.layout.planned = true;
+  o.generate = r.number<int>("predict");
+  require(o.generate >= 1, "-n", "at least 1");
+  read_context(r, o.job.cache);
   o.sampling = read_sampling(r);
   o.speculation.typical = read_acceptance_rule(r, o.sampling);
   read_strategy(r, o);
   o.wants_ranks = read_preset(r, o.job, o.speculation);
-  o.idle_flags = idle_flags(r, {.job = o.job, .speculation = o.speculation, .sampling = &o.sampling});
+  o.idle_flags = idle_flags(r, {.models = o.job.models, .layout = o.job.layout, .speculation = o.speculation, .sampling = &o.sampling});
   o.fewer_drafts = r.given("drafters") ? "fewer --drafters" : "a single -md";
   return o;
 }

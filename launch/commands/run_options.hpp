@@ -13,6 +13,7 @@ struct RunOptions {
   TextSource text;
   SamplingParams sampling;
   SpeculationOptions speculation;
+  int generate = 128;  ///< -n
   bool ignore_eos = false, logits_checksum = false;
   std::string json_file, csv_file, trace_file;
   bool wants_ranks = false;             ///< the preset's guesses have no pipeline on a single rank

@@ -87,11 +87,12 @@ SimulationOptions read_simulation(const GivenFlags& r) {
   o.json_file = r.text("json");
   o.csv_file = r.text("csv");
   JobOptions job;
-  o.speculation = read_speculation(r, job);
+  read_drafts(r, job);
+  o.speculation = read_speculation(r);
   require(o.speculation.suffix_store.empty(), "--suffix-store", "left out: a simulation keeps no text and reads none");
-  o.draft_models = job.draft_models;
-  o.draft_on_head = job.draft_on_head;
-  o.batch = read_batch(r, job);
+  o.draft_models = job.models.drafts;
+  o.draft_on_head = job.layout.draft_on_head;
+  o.batch = read_batch(r, job.compute);
   o.seed = r.number<std::uint64_t>("seed");
   read_lists(r, o);
   if (r.given("from")) o.from_file = r.text("from");
@@ -110,8 +111,9 @@ SimulationOptions read_simulation(const GivenFlags& r) {
   o.repeats = r.number<int>("repeats");
   require(o.repeats >= 1 && o.repeats <= 10000, "--repeats", "between 1 and 10000");
   require(!o.acceptance || !o.acceptance4 || *o.acceptance <= *o.acceptance4, "--acceptance4", "at least --acceptance");
-  if (o.strategies == std::vector<std::string>{"iterative"}) job.strategy = Strategy::kIterative;
-  o.idle_flags = idle_flags(r, {.job = job, .speculation = o.speculation, .simulated = true, .drafts = o.drafters != 0});
+  if (o.strategies == std::vector<std::string>{"iterative"}) job.layout.strategy = Strategy::kIterative;
+  o.idle_flags = idle_flags(
+      r, {.models = job.models, .layout = job.layout, .speculation = o.speculation, .simulated = true, .drafts = o.drafters != 0});
   return o;
 }
 

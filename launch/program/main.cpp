@@ -16,6 +16,9 @@
 #include "launch/program/command_line.hpp"
 #include "launch/program/guard/guard.hpp"
 #include "launch/program/guard/mpi_start.hpp"
+#include "launch/program/input/interrupts.hpp"
+#include "launch/program/job/follower.hpp"
+#include "launch/program/job/job.hpp"
 #include "launch/program/output/standard_output.hpp"
 #include "launch/program/output/warnings.hpp"
 #include "mpi/cluster/announcements.hpp"
@@ -65,8 +68,7 @@ struct World {
   std::unique_ptr<MpiSession> session;
   std::unique_ptr<LocalNetwork> network;
   std::unique_ptr<Transport> transport;
-  std::string host;
-  int local_rank = 0, local_size = 1;
+  RankLocation location;
   std::chrono::milliseconds timeout = JobOptions{}.timeout;
 };
 
@@ -77,21 +79,20 @@ World make_world(std::chrono::milliseconds timeout) {
     require_limits_for_mpi(timeout);
     world.session = std::make_unique<MpiSession>();
     world.transport = std::make_unique<MpiTransport>();
-    world.host = world.session->host();
-    world.local_rank = world.session->local_rank();
-    world.local_size = world.session->local_size();
+    world.location = {world.transport->rank(), world.transport->size(), world.session->host(), world.session->local_rank(),
+                      world.session->local_size()};
     return world;
   }
   char name[256] = "localhost";
   gethostname(name, sizeof(name) - 1);
-  world.host = name;
+  world.location.host = name;
   world.network = std::make_unique<LocalNetwork>(1);
   world.transport = std::make_unique<LocalTransport>(*world.network, 0);
   return world;
 }
 
 std::unique_ptr<Job> make_job(const JobOptions& options, World& world) {
-  return std::make_unique<Job>(options, *world.transport, world.host, world.local_rank, world.local_size);
+  return std::make_unique<Job>(options, *world.transport, world.location);
 }
 
 /// Executes the command, on rank 0.
@@ -135,7 +136,7 @@ class Command {
 };
 
 ModelError out_of_memory(const World& world, const char* remedy) {
-  return ModelError(fmt::format("out of memory on rank 0 ({}); {}{}", world.host, remedy, or_raise_memory_limit()));
+  return ModelError(fmt::format("out of memory on rank 0 ({}); {}{}", world.location.host, remedy, or_raise_memory_limit()));
 }
 
 void run_head(const CommandLine& line, World& world) {
@@ -189,7 +190,7 @@ int code_of(const World& world, Work work) {
   } catch (const Interrupted&) {
     return static_cast<int>(ExitCode::kInterrupted);
   } catch (const LostPages& e) {
-    say((world.transport->size() > 1 ? fmt::format("rank 0 ({}): ", world.host) : "") + e.what());
+    say((world.transport->size() > 1 ? fmt::format("rank 0 ({}): ", world.location.host) : "") + e.what());
     return static_cast<int>(e.code());
   } catch (const Error& e) {
     say(e.what());
@@ -203,7 +204,7 @@ int code_of(const World& world, Work work) {
   }
 }
 
-/// Throws ClusterError if a launcher on another machine, which forwards standard output, cannot be reached any more. Job::lead has asked
+/// Throws ClusterError if a launcher on another machine, which forwards standard output, cannot be reached any more. Job::end has asked
 /// the same, for the code with which the other ranks end; this gives rank 0 its own code, after its files are written, and for commands
 /// without a job the only answer.
 void require_launcher(const World& world) {
@@ -211,7 +212,7 @@ void require_launcher(const World& world) {
   throw ClusterError(
       fmt::format("rank 0 ({}) does not reach mpirun any more, so its output may be missing there; look at the network between the two "
                   "machines",
-                  world.host));
+                  world.location.host));
 }
 
 int head_main(const GivenLine& flags, World& world) {
@@ -239,25 +240,15 @@ int head_main(const GivenLine& flags, World& world) {
 }
 
 int worker_main(const GivenLine& flags, World& world) {
-  WorkerSetup setup;
-  setup.host = world.host;
-  std::unique_ptr<Job> job;
-  std::size_t next = 0;
-  setup.open = [&] {
+  Follower follower([&, next = std::size_t{0}]() mutable -> std::unique_ptr<JobRank> {
     const CommandLine& line = flags.line();
-    if (!line.text.empty()) return wire::Hello{};
+    if (!line.text.empty()) return nullptr;
     const std::vector<JobOptions> jobs = jobs_of(line);
     if (next == jobs.size()) throw ClusterError("this rank was started with other flags than rank 0; give all ranks the same ones");
-    job.reset();  // frees its threads and memory before the next job's are made
-    job = make_job(jobs[next++], world);
-    return job->open();
-  };
-  setup.make_stage = [&](const wire::PipelinePlan& plan, std::size_t place, CacheTypes types, const GroupMember& group) {
-    return job->stage_factory()(plan, place, types, group);
-  };
-  setup.make_layer = [&](LayerRange layers, const GroupMember& group) { return job->layer_factory()(layers, group); };
-  setup.measure = [&](const std::atomic<bool>& stop) { return job ? job->measure(stop) : wire::Measured{}; };
-  setup.mapped_bytes = [&] { return job ? job->mapped_bytes() : 0; };
+    return std::make_unique<JobRank>(jobs[next++], *world.transport, world.location);
+  });
+  WorkerSetup setup = follower.setup();
+  setup.host = world.location.host;
   setup.timeout = world.timeout;
   setup.woken = &g_woken;
   setup.dispensable = let_job_survive_this_rank;

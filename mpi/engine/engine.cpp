@@ -33,6 +33,23 @@ DecodeOptions options_of(DecodeOptions options, RequestId id, const Request& req
   return options;
 }
 
+/// The error of a request, which ends it alone.
+struct RequestFailed {
+  std::exception_ptr error;
+};
+
+/// Calls `part` of a request.
+template <class Part>
+auto attempt(Part part) {
+  try {
+    return part();
+  } catch (const Interrupted&) {
+    throw;
+  } catch (...) {
+    throw RequestFailed{std::current_exception()};
+  }
+}
+
 }  // namespace
 
 /// The text that is being generated.
@@ -46,8 +63,10 @@ class Engine::Text {
         sampler_(request_.sampling),
         decoder_(
             engine.head_.target(), engine.sources_, options_of(engine.options_, waiting.id, request_),
-            [this](std::vector<float>& logits, std::span<const std::int32_t> history) { return choose(logits, history); },
-            [this](std::int32_t token) { return take(token); }) {
+            [this](std::vector<float>& logits, std::span<const std::int32_t> history) {
+              return attempt([&] { return choose(logits, history); });
+            },
+            [this](std::int32_t token) { return attempt([&] { return take(token); }); }) {
     completion_.request = waiting.id;
     sampler_.ban(request_.banned);
   }
@@ -151,10 +170,21 @@ bool Engine::advance() {
     if (waiting_.empty()) return false;
     begin_next();
   }
-  const bool anything = current_->decoder().advance();
-  if (!current_->decoder().finished()) return anything;
+  try {
+    const bool anything = current_->decoder().advance();
+    if (!current_->decoder().finished()) return anything;
+  } catch (const RequestFailed& failed) {
+    fail(failed.error);
+    return true;
+  }
   finish(current_->reason());
   return true;
+}
+
+void Engine::fail(const std::exception_ptr& error) {
+  const std::unique_ptr<Text> text = std::move(current_);
+  text->decoder().leave();
+  text->observer().on_failed(text->id(), error);
 }
 
 /// The observer may submit the next request.

@@ -27,7 +27,8 @@ class Engine final : public DraftListener {
   void cancel(RequestId request);
   /// The same for the current request, or, if none has begun, for the first in the queue.
   void cancel_current();
-  /// Does what is possible now, between steps of the head; true if anything happened.
+  /// Does what is possible now, between steps of the head; true if anything happened. A request that fails ends alone; its observer is told
+  /// (RequestObserver::on_failed).
   bool advance();
   /// Runs head and engine until nothing is left to do. If the head is interrupted, the current request ends with its text so far (its
   /// observer is notified), queued requests stay queued, and Interrupted is passed to the caller.
@@ -50,6 +51,7 @@ class Engine final : public DraftListener {
 
   void begin_next();
   void finish(FinishReason reason);
+  void fail(const std::exception_ptr& error);
 
   Head& head_;
   GuessSources sources_;

@@ -1,6 +1,7 @@
 #pragma once
 // Requests to an engine, and their results.
 #include <cstdint>
+#include <exception>
 #include <vector>
 
 #include "mpi/decoding/decoder.hpp"
@@ -49,6 +50,9 @@ class RequestObserver {
   virtual void on_token(RequestId /*request*/, std::int32_t /*token*/) {}
   /// It has ended; the last notification.
   virtual void on_finished(Completion completion) = 0;
+  /// It has failed, by an error of its sampling or of on_token; the last notification, instead of on_finished. Other requests go on. The
+  /// default passes the error to the caller of Engine::advance or run, which may then call them again.
+  virtual void on_failed(RequestId /*request*/, std::exception_ptr error) { std::rethrow_exception(error); }
 };
 
 }  // namespace yamata

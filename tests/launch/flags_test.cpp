@@ -65,7 +65,7 @@ void expect_lines(const Lines& lines, const Lines& beginnings) {
 
 TEST(Flags, Batches_areLargerWithAGpu) {
   const auto batch = [](const Arguments& more) {
-    return std::get<RunOptions>(parse(joined({"run", "-m", kModel, "-p", "x"}, more)).options).job.batch;
+    return std::get<RunOptions>(parse(joined({"run", "-m", kModel, "-p", "x"}, more)).options).job.cache.batch;
   };
   EXPECT_EQ(batch({}), 64);
   EXPECT_EQ(batch({"--units", "cpu:0+cpu:1"}), 64);
@@ -256,7 +256,7 @@ TEST(Flags, EmptyNamesInAList_areRefused) {
     expect_refused({"run", "-m", kModel, "-p", "x", "-md", list}, "-md has an empty file name beside a comma; write A,B, without spaces");
     expect_refused({"acceptance", "-m", kModel, "-f", "x", "--heads", list}, "--heads has an empty file name beside a comma");
   }
-  EXPECT_EQ(std::get<RunOptions>(parse({"run", "-m", "a,,b", "-p", "x"}).options).job.model, "a,,b");
+  EXPECT_EQ(std::get<RunOptions>(parse({"run", "-m", "a,,b", "-p", "x"}).options).job.models.target, "a,,b");
 }
 
 TEST(Flags, FlagsOfAModel_areRefusedWithoutOne) {

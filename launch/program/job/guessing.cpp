@@ -14,14 +14,15 @@ std::vector<std::string> vocabulary(const Tokenizer& tokenizer) {
   return texts;
 }
 
-std::vector<VocabularyMap> map_vocabularies(const Job& job, const Tokenizer& tokenizer, const std::string& pre_tokenizer) {
+std::vector<VocabularyMap> map_vocabularies(const JobRank& rank, const Tokenizer& tokenizer, const std::string& pre_tokenizer) {
   std::vector<VocabularyMap> maps;
-  for (std::size_t d = 1; d < job.layout().size(); ++d) {
-    if (job.is_draft_heads(job.layout()[d].model)) {  // heads use the target's vocabulary
+  const Layout& layout = rank.layout().places();
+  for (std::size_t d = 1; d < layout.size(); ++d) {
+    if (rank.models().is_draft_heads(layout[d].model)) {  // heads use the target's vocabulary
       maps.push_back({.to_target = {}, .to_draft = {}, .draft_tokens = tokenizer.size()});
       continue;
     }
-    const auto draft = Tokenizer::load(job.draft_file(static_cast<std::size_t>(job.layout()[d].model)), pre_tokenizer);
+    const auto draft = Tokenizer::load(rank.models().find(static_cast<std::size_t>(layout[d].model))->file, pre_tokenizer);
     maps.push_back(VocabularyMap::between(vocabulary(tokenizer), vocabulary(*draft)));
   }
   return maps;
@@ -31,24 +32,26 @@ void require_common_vocabulary(const ModelFile& target, const ModelFile& draft) 
   (void)VocabularyMap::between(vocabulary(*Tokenizer::load(target.file)), vocabulary(*Tokenizer::load(draft.file)));
 }
 
-GuessSources connect_sources(Job& job, std::vector<VocabularyMap> maps, std::shared_ptr<SuffixMemory> memory) {
-  const Layout& layout = job.layout();
+GuessSources connect_sources(const Job& job, std::vector<VocabularyMap> maps, std::shared_ptr<SuffixMemory> memory) {
+  const Layout& layout = job.rank().layout().places();
+  const RankModels& models = job.rank().models();
   GuessSources sources(job.transport());
   for (std::size_t d = 1; d < layout.size(); ++d)
     sources.add_drafter({.rank = layout[d].ranks.front(),
                          .model = layout[d].model,
-                         .name = job.source_name(layout[d].model),
-                         .feature_layers = job.feature_layers(layout[d].model),
-                         .own_unit = job.has_draft_units()},
-                        std::move(maps[d - 1]), job.relative_cost(layout[d].model));
+                         .name = models.source_name(layout[d].model),
+                         .feature_layers = models.feature_layers(layout[d].model),
+                         .own_unit = job.rank().units().has_draft_units()},
+                        std::move(maps[d - 1]), models.relative_cost(layout[d].model));
   if (memory) sources.add_suffixes(std::move(memory));
   return sources;
 }
 
-SavingsOfDrafts::SavingsOfDrafts(const Job& job, const Job::Purpose& purpose, const GuessSources& sources) {
+SavingsOfDrafts::SavingsOfDrafts(const JobExperience& experience, const DecodeOptions& decode, const SamplingParams& sampling,
+                                 const GuessSources& sources) {
   for (DraftLink* drafter : sources.drafters()) {
     const KeptSavings& kept =
-        of_drafters_.emplace_back(measurement_folder(), job.savings_key(drafter->model(), purpose), std::time(nullptr));
+        of_drafters_.emplace_back(measurement_folder(), experience.savings_key(drafter->model(), decode, sampling), std::time(nullptr));
     if (kept.earlier()) drafter->begin_with(kept.earlier()->sums);
   }
 }

@@ -98,31 +98,31 @@ void add_cluster(Flags& flags, const std::string& auto_split) {
 }
 
 void read_ranks(const GivenFlags& r, JobOptions& job) {
-  job.layer_split = LayerSplit::parse(r.text("layer-split"));
-  job.numa = read_numa(r);
-  job.units = read_units(r);
-  job.gpu_layers = parse_gpu_layers(r.text("gpu-layers"), job.units);
-  job.repack = !r.given("no-repack");
+  job.layout.split = LayerSplit::parse(r.text("layer-split"));
+  job.compute.numa = read_numa(r);
+  job.compute.units = read_units(r);
+  job.compute.gpu_layers = parse_gpu_layers(r.text("gpu-layers"), job.compute.units);
+  job.compute.repack = !r.given("no-repack");
   const auto timeout = r.number<double>("timeout");
   require(timeout >= 0.5 && timeout <= 86400, "--timeout", "between 0.5 and 86400 seconds");
   job.timeout = std::chrono::milliseconds(static_cast<long long>(timeout * 1000));
 }
 
-int default_batch(const JobOptions& job) {
+int default_batch(const ComputeOptions& compute) {
   constexpr int kBatch = 64, kDeviceBatch = 512;  // a GPU needs more rows to be busy
-  return std::ranges::any_of(job.units, &UnitSpec::device) || job.gpu_layers.value_or(0) > 0 ? kDeviceBatch : kBatch;
+  return std::ranges::any_of(compute.units, &UnitSpec::device) || compute.gpu_layers.value_or(0) > 0 ? kDeviceBatch : kBatch;
 }
 
-int read_batch(const GivenFlags& r, const JobOptions& job) {
-  const int batch = r.given("batch-size") ? r.number<int>("batch-size") : default_batch(job);
+int read_batch(const GivenFlags& r, const ComputeOptions& compute) {
+  const int batch = r.given("batch-size") ? r.number<int>("batch-size") : default_batch(compute);
   require(batch >= 1 && batch <= 8192, "-b", "between 1 and 8192");
   return batch;
 }
 
 void read_cluster(const GivenFlags& r, JobOptions& job) {
   read_ranks(r, job);
-  job.threads = parse_thread_count("-t", r.text("threads"), job.measure_threads);
-  job.batch = read_batch(r, job);
+  job.compute.threads = parse_thread_count("-t", r.text("threads"), job.compute.measure_threads);
+  job.cache.batch = read_batch(r, job.compute);
 }
 
 void add_context(Flags& flags, const char* fallback) {
@@ -154,11 +154,12 @@ CacheTypes read_cache_types(const GivenFlags& r) {
   return {parse_cache_type(r.text("cache-type-k"), "-ctk"), parse_cache_type(r.text("cache-type-v"), "-ctv")};
 }
 
-void read_context(const GivenFlags& r, JobOptions& job) {
+void read_context(const GivenFlags& r, CacheOptions& cache, int least) {
+  cache.context = read_context_size(r, least);
   const auto both = r.text("cache-type");
   parse_cache_type(both, "--cache-type");
   const auto type = [&](const char* name, const char* flag) { return parse_cache_type(r.given(name) ? r.text(name) : both, flag); };
-  job.cache_types = {type("cache-type-k", "-ctk"), type("cache-type-v", "-ctv")};
+  cache.types = {type("cache-type-k", "-ctk"), type("cache-type-v", "-ctv")};
 }
 
 void add_sampling(Flags& flags) {
@@ -228,7 +229,7 @@ void add_speculation(Flags& flags, const char* strategies, const char* strategy,
 
 namespace {
 
-std::vector<std::string> read_drafts(const GivenFlags& r) {
+std::vector<std::string> read_draft_files(const GivenFlags& r) {
   std::vector<std::string> drafts;
   if (!r.given("model-draft")) return drafts;
   require(r.number<int>("drafters") >= 1, "--drafters", "at least 1");
@@ -286,25 +287,28 @@ void add_draft_heads(Flags& flags) {
       FlagKind::kWord, "TYPE", "q8_0");
 }
 
-void read_draft_heads(const GivenFlags& r, JobOptions& job) {
-  if (r.given("heads")) job.draft_heads = r.list("heads");
-  require(job.draft_heads.size() <= 8, "--heads", "given 8 times at most");
-  job.mtp = r.given("mtp");
-  if (job.mtp) job.draft_heads.push_back(job.model);
-  job.draft_heads_kind = r.text("heads-kind");
-  require(job.draft_heads_kind.empty() || draft_heads::find_kind(job.draft_heads_kind), "--heads-kind",
+void read_draft_heads(const GivenFlags& r, ModelFiles& models) {
+  if (r.given("heads")) models.draft_heads = r.list("heads");
+  require(models.draft_heads.size() <= 8, "--heads", "given 8 times at most");
+  models.mtp = r.given("mtp");
+  if (models.mtp) models.draft_heads.push_back(models.target);
+  models.draft_heads_kind = r.text("heads-kind");
+  require(models.draft_heads_kind.empty() || draft_heads::find_kind(models.draft_heads_kind), "--heads-kind",
           "medusa, eagle, dgf, eagle3 or nextn");
   const auto quant = r.text("heads-quant");
   require(quant == "q8_0" || quant == "q4_0" || quant == "stored", "--heads-quant", "q8_0, q4_0 or stored");
-  job.draft_heads_matrices = quant == "q8_0"   ? draft_heads::MatrixType(TensorType::Q8_0)
-                             : quant == "q4_0" ? draft_heads::MatrixType(TensorType::Q4_0)
-                                               : std::nullopt;
+  models.draft_heads_matrices = quant == "q8_0"   ? draft_heads::MatrixType(TensorType::Q8_0)
+                                : quant == "q4_0" ? draft_heads::MatrixType(TensorType::Q4_0)
+                                                  : std::nullopt;
 }
 
-SpeculationOptions read_speculation(const GivenFlags& r, JobOptions& job) {
-  job.draft_models = read_drafts(r);
-  job.draft_on_head = r.given("no-async");
-  job.draft_units = parse_units(r.text("draft-units"), "--draft-units");
+void read_drafts(const GivenFlags& r, JobOptions& job) {
+  job.models.drafts = read_draft_files(r);
+  job.layout.draft_on_head = r.given("no-async");
+  job.compute.draft_units = parse_units(r.text("draft-units"), "--draft-units");
+}
+
+SpeculationOptions read_speculation(const GivenFlags& r) {
   SpeculationOptions speculation;
   speculation.policy = read_policy(r);
   speculation.tree_file = r.text("tree");

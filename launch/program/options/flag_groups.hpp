@@ -39,13 +39,14 @@ inline constexpr char kThreadsOfRanks[] =
 void add_cluster(Flags& flags, const std::string& auto_split = kBySpeed);
 void read_cluster(const GivenFlags& result, JobOptions& job);
 /// -b, or what suits the job's units.
-int read_batch(const GivenFlags& result, const JobOptions& job);
-int default_batch(const JobOptions& job);
+int read_batch(const GivenFlags& result, const ComputeOptions& compute);
+int default_batch(const ComputeOptions& compute);
 
 /// What -c says.
 inline constexpr char kContextSize[] = "Context size in tokens (0: the trained context, at most 4096)";
 void add_context(Flags& flags, const char* fallback);
-void read_context(const GivenFlags& result, JobOptions& job);
+/// -c, which must be 0 or at least `least`, and the types of the cache.
+void read_context(const GivenFlags& result, CacheOptions& cache, int least = 0);
 /// -c; it must be 0 or at least `least`.
 int read_context_size(const GivenFlags& result, int least = 0);
 /// Only -ctk and -ctv, `placeholder` for the value of each. Each takes one type.
@@ -61,11 +62,14 @@ inline constexpr char kSpeculationGroup[] = "Speculation";
 /// `strategies`: what --strategy selects; `strategy`: its default; `unlisted`: flags of this group that are of no use.
 void add_speculation(Flags& flags, const char* strategies, const char* strategy, const std::set<std::string>& unlisted = {},
                      const char* drafters = "Number of ranks that run each draft model");
-/// Also reads the draft models, each repeated as --drafters says, and --no-async.
-SpeculationOptions read_speculation(const GivenFlags& result, JobOptions& job);
+/// Draft models and where they run: -md, each repeated as --drafters says, --no-async and --draft-units.
+void read_drafts(const GivenFlags& result, JobOptions& job);
+/// The other flags of the group except --strategy.
+SpeculationOptions read_speculation(const GivenFlags& result);
 
 /// The flags of draft heads, in the same group.
 void add_draft_heads(Flags& flags);
-void read_draft_heads(const GivenFlags& result, JobOptions& job);
+/// `models` has the target.
+void read_draft_heads(const GivenFlags& result, ModelFiles& models);
 
 }  // namespace yamata

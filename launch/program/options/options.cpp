@@ -19,27 +19,27 @@ LayerSplit LayerSplit::parse(const std::string& text) {
 
 JobOptions decided(JobOptions o, int ranks) {
   // it names ranks for the draft: the layout determines whether they exist
-  const bool named = o.layer_split.text.find('/') != std::string::npos;
-  if (named && o.strategy == Strategy::kIterative)
+  const bool named = o.layout.split.text.find('/') != std::string::npos;
+  if (named && o.layout.strategy == Strategy::kIterative)
     throw UsageError(fmt::format(
         "--layer-split '{}': there are shares for a draft, but nothing drafts in a job that does not guess (--strategy iterative, "
         "perplexity, bench, features); give one share per rank without a slash, such as 0.5,0.3,0.2",
-        o.layer_split.text));
-  const bool fits = ranks > static_cast<int>(o.draft_models.size()) || o.draft_on_head || named;
-  const bool beside = o.draft_models.size() == 1;  // a draft on rank 0 shares the unit with its layers, if that is worth it
-  if (!o.strategy) {
-    const bool drafts = !o.draft_models.empty() && (fits || beside);
-    if (!drafts) o.draft_models.clear();
+        o.layout.split.text));
+  const bool fits = ranks > static_cast<int>(o.models.drafts.size()) || o.layout.draft_on_head || named;
+  const bool beside = o.models.drafts.size() == 1;  // a draft on rank 0 shares the unit with its layers, if that is worth it
+  if (!o.layout.strategy) {
+    const bool drafts = !o.models.drafts.empty() && (fits || beside);
+    if (!drafts) o.models.drafts.clear();
     if (drafts)
-      o.strategy = fits ? Strategy::kPipeInfer : Strategy::kSpeculative;
-    else if (o.guesses_text || !o.draft_heads.empty())
-      o.strategy = strategy_for_texts(ranks);
+      o.layout.strategy = fits ? Strategy::kPipeInfer : Strategy::kSpeculative;
+    else if (o.layout.guesses_text || !o.models.draft_heads.empty())
+      o.layout.strategy = strategy_for_texts(ranks);
     else
-      o.strategy = Strategy::kIterative;
+      o.layout.strategy = Strategy::kIterative;
   }
-  if (o.strategy == Strategy::kIterative) {
-    o.draft_models.clear();
-    o.draft_heads.clear();
+  if (o.layout.strategy == Strategy::kIterative) {
+    o.models.drafts.clear();
+    o.models.draft_heads.clear();
   }
   return o;
 }

@@ -35,22 +35,27 @@ struct LayerSplit {
   static LayerSplit parse(const std::string& text);
 };
 
-/// Options of a job with several ranks, for any command.
-struct JobOptions {
-  std::string model;
-  std::vector<std::string> draft_models;  ///< -md, each repeated as --drafters says
-  std::vector<std::string> draft_heads;   ///< --heads: files of draft heads, which guess from the target's hidden states
-  bool mtp = false;                       ///< --mtp: the last of these is the model's own file
-  std::string draft_heads_kind;           ///< --heads-kind; empty: determined by the file's tensors
+/// The files of a job's models.
+struct ModelFiles {
+  std::string target;
+  std::vector<std::string> drafts;       ///< -md, each repeated as --drafters says
+  std::vector<std::string> draft_heads;  ///< --heads: files of draft heads, which guess from the target's hidden states
+  bool mtp = false;                      ///< --mtp: the last of these is the model's own file
+  std::string draft_heads_kind;          ///< --heads-kind; empty: determined by the file's tensors
   std::optional<TensorType> draft_heads_matrices = TensorType::Q8_0;  ///< --heads-quant
-  std::optional<Strategy> strategy;                                   ///< nothing: auto
-  bool draft_on_head = false;                                         ///< --no-async
-  bool guesses_text = false;                                          ///< guess from suffixes of the text, if anything guesses
-  bool plans_layout = false;  ///< choose by simulation what --layer-split, --strategy and drafts leave open
-  LayerSplit layer_split;
-  int generate = 128;                 ///< -n
-  int context = 0;                    ///< -c; 0: the model's context length, at most kDefaultContext
-  int batch = 64;                     ///< -b
+
+  std::vector<std::string> all() const {
+    std::vector<std::string> files{target};
+    files.insert(files.end(), drafts.begin(), drafts.end());
+    files.insert(files.end(), draft_heads.begin(), draft_heads.end());
+    return files;
+  }
+  /// Whether a draft or heads are given.
+  bool guess() const { return !drafts.empty() || !draft_heads.empty(); }
+};
+
+/// What computes on each rank.
+struct ComputeOptions {
   int threads = 0;                    ///< -t; 0: the fastest number, within this rank's share of the cores
   bool measure_threads = false;       ///< -t measure: measure that number anew
   std::vector<UnitSpec> units;        ///< --units; empty: one unit with these threads
@@ -58,21 +63,35 @@ struct JobOptions {
   std::vector<UnitSpec> draft_units;  ///< --draft-units: for drafts and heads; empty: the same
   ShareRule share_rule = ShareRule::kAdaptive;
   Numa numa = Numa::kAuto;
-  CacheTypes cache_types;
   bool repack = true;
-  bool trace = false;
-  const char* shorter_context = "lower -c";  ///< how the command's user makes the context shorter
-  std::chrono::milliseconds timeout{120000};
+};
 
-  /// The model, drafts and heads.
-  std::vector<std::string> files() const {
-    std::vector<std::string> all{model};
-    all.insert(all.end(), draft_models.begin(), draft_models.end());
-    all.insert(all.end(), draft_heads.begin(), draft_heads.end());
-    return all;
-  }
-  /// Whether a draft or heads are given.
-  bool guesses() const { return !draft_models.empty() || !draft_heads.empty(); }
+/// Which rank holds what, and the strategy, as far as the flags say.
+struct LayoutOptions {
+  LayerSplit split;
+  bool planned = false;              ///< choose by simulation what --layer-split, --strategy and drafts leave open
+  std::optional<Strategy> strategy;  ///< nothing: auto
+  bool draft_on_head = false;        ///< --no-async
+  bool guesses_text = false;         ///< guess from suffixes of the text, if anything guesses
+};
+
+/// The size of runs and of the cache.
+struct CacheOptions {
+  int context = 0;  ///< -c; 0: the model's context length, at most kDefaultContext
+  int batch = 64;   ///< -b
+  CacheTypes types;
+  const char* shorter_context = "lower -c";  ///< how the command's user makes the context shorter
+};
+
+/// Options of a job with several ranks, for any command.
+struct JobOptions {
+  ModelFiles models;
+  ComputeOptions compute;
+  LayoutOptions layout;
+  CacheOptions cache;
+  bool trace = false;
+  bool needs_drafters = false;  ///< a lost drafter ends the job
+  std::chrono::milliseconds timeout{120000};
 };
 
 /// The options with the strategy decided for a job of `ranks` ranks. With a draft model: pipeinfer if there are ranks for it, speculative

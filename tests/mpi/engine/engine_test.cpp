@@ -5,6 +5,7 @@
 
 #include <numeric>
 #include <optional>
+#include <stdexcept>
 
 #include "mpi/planning/layer_split.hpp"
 #include "tests/mpi/local_cluster.hpp"
@@ -158,6 +159,51 @@ TEST_P(EngineTest, RequestAfterInterruptedOnes_givesTheTextOfASingleJob) {
   ASSERT_GE(some.size(), 5u);
   EXPECT_TRUE(std::equal(some.begin(), some.end(), alone[0].token_ids.begin()));
   EXPECT_EQ(complete(job, {requests()[2]}).front().logits_checksum, alone[2].logits_checksum);
+}
+
+/// Fails at a token.
+struct Failing final : RequestObserver {
+  void on_token(RequestId, std::int32_t) override {
+    if (++tokens == fails_at) throw std::runtime_error("its reader has gone");
+  }
+  void on_finished(Completion) override { finished = true; }
+  void on_failed(RequestId id, std::exception_ptr error) override {
+    failed = id;
+    EXPECT_THROW(std::rethrow_exception(error), std::exception);
+  }
+  RequestId failed = 0;
+  bool finished = false;
+  int tokens = 0, fails_at = -1;
+};
+
+TEST_P(EngineTest, RequestsThatFail_endAlone) {
+  const std::vector<Completion> alone = single_jobs();
+  EngineJob job(GetParam().draft == Draft::kOnARank ? 3 : 2, GetParam().draft, GetParam().strategy);
+  Failing at_a_token, without_a_token;
+  at_a_token.fails_at = 5;
+  job.engine().submit(requests()[0], at_a_token);
+  Request nothing_left = requests()[1];
+  nothing_left.banned.resize(static_cast<std::size_t>(LocalRank().model().h.vocabulary));
+  std::iota(nothing_left.banned.begin(), nothing_left.banned.end(), 0);
+  job.engine().submit(nothing_left, without_a_token);
+  EXPECT_EQ(complete(job, {requests()[2]}).front().logits_checksum, alone[2].logits_checksum);
+  EXPECT_EQ(at_a_token.failed, 1u);
+  EXPECT_EQ(at_a_token.tokens, 5);
+  EXPECT_EQ(without_a_token.failed, 2u);
+  EXPECT_EQ(without_a_token.tokens, 0);
+  EXPECT_FALSE(at_a_token.finished || without_a_token.finished);
+}
+
+TEST_P(EngineTest, FailureThatTheObserverDoesNotTake_isTheCallers) {
+  struct : RequestObserver {
+    void on_token(RequestId, std::int32_t) override { throw std::runtime_error("its reader has gone"); }
+    void on_finished(Completion) override { ADD_FAILURE(); }
+  } failing;
+  const std::vector<Completion> alone = single_jobs();
+  EngineJob job(2, GetParam().draft, GetParam().strategy);
+  job.engine().submit(requests()[0], failing);
+  EXPECT_THROW(job.engine().run(), std::runtime_error);
+  EXPECT_EQ(complete(job, {requests()[1]}).front().token_ids, alone[1].token_ids);
 }
 
 INSTANTIATE_TEST_SUITE_P(WhoeverGuesses, EngineTest,

@@ -1,0 +1,18 @@
+#pragma once
+// The text for which a job is planned.
+#include <cstddef>
+
+#include "mpi/decoding/speculation_options.hpp"
+#include "src/sampling/sampler.hpp"
+
+namespace yamata {
+
+/// The text that the ranks will compute next, as far as layers, drafters and memory depend on it. Requests may differ from it.
+struct ExpectedText {
+  std::size_t prompt_tokens = 0;  ///< 0: the job generates no text
+  int generate = 128;             ///< tokens after the prompt, at most
+  SpeculationOptions speculation{};
+  SamplingParams sampling{};
+};
+
+}  // namespace yamata

@@ -1,0 +1,155 @@
+#include "launch/program/job/job_planner.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launch/program/output/warnings.hpp"
+#include "launch/program/planning/split_advice.hpp"
+#include "launch/program/planning/units.hpp"
+#include "mpi/planning/memory_plan.hpp"
+#include "mpi/planning/rank_speed.hpp"
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+/// Whether every rank's share fits into memory, including weights.
+bool fits_memory(std::span<const ModelFile* const> models, const wire::Start& plan, const std::vector<wire::Hello>& hellos,
+                 std::span<const RankBytes> draft_heads) {
+  try {
+    return plan_memory(models, plan, hellos, draft_heads).empty();
+  } catch (const UsageError&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+DecodeOptions decode_options(const JobRank& rank, const ExpectedText& text) {
+  if (text.prompt_tokens == 0) return {};
+  return decode_options(rank.layout().strategy(), text.speculation, rank.options().cache.batch, text.generate, rank.context(),
+                        text.sampling);
+}
+
+JobPlanner::JobPlanner(JobRank& rank, LayoutChooser& chooser, const ExpectedText& text)
+    : rank_(rank), chooser_(chooser), text_(text), work_(expected_work(text)) {}
+
+/// If the length of the text is unknown, all tokens have equal weight.
+Workload JobPlanner::expected_work(const ExpectedText& text) const {
+  if (text.prompt_tokens == 0) return {};
+  const auto prompt = static_cast<std::int64_t>(text.prompt_tokens);
+  const auto generated = std::clamp<std::int64_t>(text.generate, 1, std::max<std::int64_t>(1, rank_.context() - prompt));
+  constexpr std::int64_t kTokens = 1024;  // many enough that a partly used page does not matter
+  const auto cache_bytes =
+      KvStore::bytes_for(Shard(rank_.models().target().h).cache_shape(1), kTokens, rank_.options().cache.types) / kTokens;
+  return {prompt, generated, static_cast<double>(cache_bytes)};
+}
+
+/// Splits of the target, the best first; the last one is used if none fits into memory.
+std::vector<std::vector<LayerRange>> JobPlanner::target_splits(const std::vector<wire::Hello>& hellos) const {
+  const auto& [file, h] = rank_.models().target();
+  const ModelPlace& place = rank_.layout().places().front();
+  const int drafters = rank_.location().ranks - static_cast<int>(place.ranks.size());
+  const auto plain = place.per_rank(split_layers(file, h, place.stage_shares(), place.stages(), drafters));
+  const std::vector<double> ns_per_byte =
+      rank_.layout().splits_by_speed() ? relative_ns_per_byte(hellos, place.ranks) : std::vector<double>{};
+  if (ns_per_byte.empty()) return {plain};
+  std::vector<RankStrength> fast, fitting;
+  for (std::size_t r = 0; r < ns_per_byte.size(); ++r) {
+    fast.push_back({ns_per_byte[r]});
+    fitting.push_back({ns_per_byte[r], capacities_[static_cast<std::size_t>(place.ranks[r])]});
+  }
+  std::vector<std::vector<LayerRange>> splits{split_layers(file, h, fast, 0, work_)};
+  if (auto split = split_layers(file, h, fitting, layer_cache_bytes_, work_); !split.empty()) splits.push_back(std::move(split));
+  splits.push_back(plain);
+  return splits;
+}
+
+/// The layer split of a draft, or of heads, on their ranks.
+std::vector<LayerRange> JobPlanner::draft_split(const ModelPlace& place) const {
+  if (rank_.models().is_draft_heads(place.model)) return {{0, 1}};
+  const auto& [file, h] = *rank_.models().find(static_cast<std::size_t>(place.model));
+  return place.per_rank(split_layers(file, h, place.stage_shares(), place.stages()));
+}
+
+/// Memory of the ranks for the target, and of its cache.
+void JobPlanner::find_capacities(const std::vector<wire::Hello>& hellos, const DecodeOptions& decode) {
+  const CacheOptions& cache = rank_.options().cache;
+  const ModelFile& target = rank_.models().target();
+  capacities_ =
+      weight_capacities(hellos, buffer_bytes(target.h, {0, target.h.layers}, cache.batch, rank_.units().threads()), layer_bytes(rank_));
+  const std::int32_t cells = rank_.context() + decode.guess_cells,
+                     windowed = writes() ? window_cells(target.h, cells, decode.guess_cells, cache.batch) : 0;
+  layer_cache_bytes_ = rank_bytes(target, {0, target.h.layers}, Shard(target.h), cache.types, cache.batch, 1, windowed)
+                           .cache(static_cast<std::uint64_t>(cells)) /
+                       static_cast<std::uint64_t>(target.h.layers);
+}
+
+/// A model's ranks and its cache, without the layers.
+wire::PipelinePlan JobPlanner::shape_of(const ModelPlace& place, const DecodeOptions& decode, const wire::Start& plan) const {
+  wire::PipelinePlan pipeline;
+  pipeline.model = place.model;
+  pipeline.ranks = place.ranks;
+  const bool target = place.model == 0;
+  if (!place.groups.empty()) pipeline.shares = place.shares;
+  pipeline.cells = rank_.context() + (target ? decode.guess_cells : plan.draft.room());
+  pipeline.sequences = target ? decode.sequences.end : plan.draft.room() + 1;
+  const ModelFile* file = rank_.models().find(static_cast<std::size_t>(place.model));
+  if (writes() && file)
+    pipeline.window_cells = window_cells(file->h, pipeline.cells, target ? decode.guess_cells : plan.draft.room(), plan.batch);
+  return pipeline;
+}
+
+/// The plan without layers.
+wire::Start JobPlanner::shapes(const DecodeOptions& decode) const {
+  const JobOptions& options = rank_.options();
+  wire::Start plan;
+  plan.cache_types = options.cache.types;
+  plan.batch = options.cache.batch;
+  plan.trace = options.trace;
+  plan.draft = draft_options(decode.policy);
+  for (const ModelPlace& place : rank_.layout().places()) plan.pipelines.push_back(shape_of(place, decode, plan));
+  return plan;
+}
+
+wire::Start JobPlanner::plan(const std::vector<wire::Hello>& hellos, std::span<const GroupTime> groups) {
+  const JobOptions& options = rank_.options();
+  std::ranges::for_each(crowded_hosts(hellos), warn);
+  if (const std::string without = ranks_without_device(hellos); !without.empty())
+    warn(fmt::format("-ngl {}: {}", options.compute.gpu_layers.value_or(0), without));
+  for (const wire::Hello& hello : hellos) threads_measured_s_.push_back(hello.threads_measured_s);
+  chooser_.choose(hellos, text_, groups);
+  const DecodeOptions decode = decode_options(rank_, text_);
+  const std::vector<const ModelFile*> models = rank_.models().transformers();
+  const std::vector<RankBytes> draft_heads = rank_.models().draft_heads_bytes(options.cache.batch);
+  find_capacities(hellos, decode);
+  const auto splits = target_splits(hellos);
+  wire::Start plan = shapes(decode);
+  for (std::size_t m = 0; m < plan.pipelines.size(); ++m) {
+    const ModelPlace& place = rank_.layout().places()[m];
+    plan.pipelines[m].layers = place.model == 0 ? splits.back() : draft_split(place);
+  }
+  for (std::size_t i = 0; i + 1 < splits.size(); ++i) {
+    wire::Start faster = plan;
+    faster.pipelines.front().layers = splits[i];
+    if (!fits_memory(models, faster, hellos, draft_heads)) continue;
+    plan_packing(models, faster, hellos, options.compute.repack, draft_heads);
+    return faster;
+  }
+  plan_packing(models, plan, hellos, options.compute.repack, draft_heads);
+  std::ranges::for_each(plan_memory(models, plan, hellos, draft_heads), warn);
+  return plan;
+}
+
+std::string JobPlanner::split_advice(const std::vector<wire::Report>& reports, std::size_t generated_tokens) const {
+  const Layout& layout = rank_.layout().places();
+  std::size_t with_a_part = 0;
+  for (const ModelPlace& place : layout) with_a_part += place.ranks == std::vector<int>{0} && place.model > 0 ? 0 : place.ranks.size();
+  if (with_a_part < reports.size()) return "";  // there is no flag for that
+  Workload done = work_;
+  if (done.prompt_tokens > 0) done.generated_tokens = static_cast<std::int64_t>(generated_tokens);
+  return yamata::split_advice(rank_.models().target(), layout, reports, capacities_, layer_cache_bytes_, done);
+}
+
+}  // namespace yamata
