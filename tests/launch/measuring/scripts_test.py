@@ -90,8 +90,9 @@ class Scripts(unittest.TestCase):
             stub.parent.mkdir(exist_ok=True)
             stub.write_text(f'#!/usr/bin/env bash\n{texts.get(name, "")}')
             stub.chmod(0o755)
-        for name in (script, 'build_lock.sh'):
-            shutil.copy(LAUNCH / name, f'{folder}/launch')
+        for name in (script, 'program/build_lock.sh'):
+            pathlib.Path(folder, 'launch', name).parent.mkdir(exist_ok=True)
+            shutil.copy(LAUNCH / name, f'{folder}/launch/{name}')
         process = subprocess.Popen([f'{folder}/launch/{script}', *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                    start_new_session=True, env=os.environ | {'PATH': f'{folder}/bin:{os.environ["PATH"]}'})
         self.addCleanup(process.kill)
