@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cache/kv_store.hpp"
+#include "node/float_buffer.hpp"
 #include "src/draft_heads/draft_heads_file.hpp"
 #include "src/draft_heads/draft_heads_stage.hpp"
 #include "src/draft_heads/hidden_states.hpp"

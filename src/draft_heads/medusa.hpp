@@ -2,6 +2,7 @@
 // Medusa heads (paper, section 2.1): each guesses one of the next tokens from the hidden state of the text's last computed token.
 #include <vector>
 
+#include "node/float_buffer.hpp"
 #include "src/draft_heads/draft_heads_file.hpp"
 #include "src/draft_heads/draft_heads_stage.hpp"
 
