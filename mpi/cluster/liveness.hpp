@@ -62,19 +62,21 @@ class Liveness {
   const wire::Heartbeat& state(int rank) const { return peers_[static_cast<std::size_t>(rank)].state; }
   /// True when it is time to send heartbeats again: several per deadline, ten per second while `often`.
   bool due(Clock::time_point now, bool often = false);
-  /// For some seconds no peer is reported silent: a launcher that is ending the job will have ended this rank by then, too.
+  /// For some seconds no peer is reported silent. A launcher that is ending the job ends this rank within this time.
   void hold_back(Clock::time_point now) { held_back_ = now + std::chrono::seconds(3); }
-  /// A watched peer that has been silent for the whole deadline plus `grace`, if any. While another rank receives a large message from a
-  /// peer, the peer does not count as silent: on a slow link, its heartbeats wait behind that message. If this rank itself was stopped and
-  /// continues, all peers' silence is counted from now. Call this often.
+  /// A watched peer that has been silent for the whole deadline plus `grace`, if any. A peer of which another rank is receiving a large
+  /// message is not silent, because on a slow link its heartbeats wait behind that message. After this rank was stopped and continued, the
+  /// silence of all peers is counted from now. Call this often.
   std::optional<int> silent(Clock::time_point now, std::chrono::milliseconds grace = {});
-  /// The message about a silent rank, on rank `own`. If `own` hears none of several other machines, `reaches_launcher` says whether it is
-  /// itself the one that is cut off; unless it is, all silent peers are named. If others hear the rank, the link between the two is cut;
-  /// else all peers are named that nobody hears.
+  /// The message about a silent rank, on rank `own`:
+  /// - `own` hears no rank, and the others are on several machines: `reaches_launcher` tells whether `own` is cut off. If it is not, the
+  ///   message names all silent peers.
+  /// - Other ranks hear the silent rank: the link between it and `own` is cut.
+  /// - Otherwise the message names all peers that no rank hears.
   std::string silence_text(int rank, int own, const ReachesLauncher& reaches_launcher = {}) const;
-  /// The message about this rank alone: whatever the others do, the job does not need it.
+  /// The same about this rank only, for a rank that the job does not need.
   std::string silence_text_of_one(int rank, int own) const;
-  /// True while a watched peer has been silent, or open work has made no progress, for at least half the deadline: then all ranks must send
+  /// Whether a watched peer has been silent, or open work has made no progress, for at least half the deadline. Then all ranks must send
   /// heartbeats to each other.
   bool suspicious(Clock::time_point now) const { return misses_a_peer(now) || all_.half_stalled(now, deadline_); }
   /// Throws RankLost if, with `work_open`, neither a watched peer nor `own` has made progress for the whole deadline, and no peer is about

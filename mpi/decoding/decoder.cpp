@@ -189,12 +189,12 @@ void Decoder::commit(std::int32_t token) {
 void Decoder::ask_sources() {
   ++epoch_;
   turn_ = sources_.whose_turn();
-  sends_alone_ = false;
+  sends_root_alone_ = false;
   // A draft for which the root waits is asked after the others, because it matters what they have guessed.
   for (const bool last : {false, true}) {
-    sends_alone_ = last && measures_alone();
+    sends_root_alone_ = last && measures_alone();
     for (const auto& source : sources_.all()) {
-      if (waits_to_the_end(*source) == last) tree_changed_ |= source->guess(runs_.tree(), text(), demand(*source));
+      if (root_waits_until_complete(*source) == last) tree_changed_ |= source->guess(runs_.tree(), text(), demand(*source));
     }
   }
   awaited_draft_ = drafts_pending();
@@ -206,19 +206,20 @@ bool Decoder::measures_alone() const {
   const bool clear = std::ranges::any_of(sources_.drafters(), [](const DraftLink* d) { return d->shares_unit() && clearly_saves(*d); });
   if (at_any_cost() || generated_ == 0 || sources_.drafts_elsewhere() || !alone_.due(clear)) return false;
   return std::any_of(sources_.all().begin(), sources_.all().end(), [&](const auto& source) {
-    return waits_to_the_end(*source) && unguessed_probability(runs_.tree(), source->calibration()) > 0.5;
+    return root_waits_until_complete(*source) && unguessed_probability(runs_.tree(), source->calibration()) > 0.5;
   });
 }
 
 GuessDemand Decoder::demand(const GuessSource& source) const {
-  GuessDemand demand{.epoch = epoch_,
-                     .most = options_.policy.draft,
-                     .min_drafts = waits_for(source) ? options_.policy.draft : 0,
-                     .to_the_end = waits_to_the_end(source),
-                     .rests = (source.shares_unit() && !computes(source)) || (sends_alone_ && waits_to_the_end(source)),
-                     .resend = !options_.reuse_tree,
-                     .at_any_cost = at_any_cost()};
-  if (!demand.to_the_end) return demand;
+  GuessDemand demand{
+      .epoch = epoch_,
+      .most = options_.policy.draft,
+      .min_drafts = root_waits_for(source) ? options_.policy.draft : 0,
+      .until_complete = root_waits_until_complete(source),
+      .suspended = (source.shares_unit() && !has_turn_here(source)) || (sends_root_alone_ && root_waits_until_complete(source)),
+      .resend = !options_.reuse_tree,
+      .at_any_cost = at_any_cost()};
+  if (!demand.until_complete) return demand;
   const TargetTimes target = times();
   demand.token_s = token_s(target);
   demand.alone_s = token_alone_s() > 0 ? token_alone_s() : target.round_trip_s;
@@ -239,7 +240,7 @@ void Decoder::drop_drafter(int rank) { sources_.drop(rank); }
 
 bool Decoder::awaits(int rank) const {
   const auto pending = [&](const DraftLink* drafter) {
-    return drafter->rank() == rank && drafter->pending() && waits_to_the_end(*drafter);
+    return drafter->rank() == rank && drafter->pending() && root_waits_until_complete(*drafter);
   };
   return std::any_of(sources_.drafters().begin(), sources_.drafters().end(), pending) && runs_.begun() && !runs_.tree().root().sent;
 }
@@ -255,28 +256,32 @@ void Decoder::drop_guesses() {
   tree_changed_ = true;
 }
 
-bool Decoder::at_any_cost() const { return options_.at_any_cost || !policy_->minds_costs(); }
+bool Decoder::at_any_cost() const { return options_.at_any_cost || !policy_->considers_costs(); }
 
-/// Whether this rank computes the source, and it is the source's turn.
-bool Decoder::computes(const GuessSource& source) const { return source.shares_unit() && (at_any_cost() || !turn_ || &source == *turn_); }
+/// Whether this rank computes the source, and the source has its turn on the unit.
+bool Decoder::has_turn_here(const GuessSource& source) const {
+  return source.shares_unit() && (at_any_cost() || !turn_ || &source == *turn_);
+}
 
 bool Decoder::drafts_here() const {
-  return std::any_of(sources_.all().begin(), sources_.all().end(), [&](const auto& source) { return computes(*source); });
+  return std::any_of(sources_.all().begin(), sources_.all().end(), [&](const auto& source) { return has_turn_here(*source); });
 }
 
 /// Whether the root waits for the source's guesses, which are then sent with it.
-bool Decoder::waits_for(const GuessSource& source) const { return options_.strategy == Strategy::kSpeculative || computes(source); }
+bool Decoder::root_waits_for(const GuessSource& source) const {
+  return options_.strategy == Strategy::kSpeculative || has_turn_here(source);
+}
 
 /// Whether the root waits until the draft is complete. A draft on this rank shares the unit with the target's layers, so it would never
 /// guess if the root did not wait. A chain is sent complete, and so is a tree of a given size.
-bool Decoder::waits_to_the_end(const GuessSource& source) const {
-  return waits_for(source) && (computes(source) || !policy_->fills_root_run() || !policy_->minds_costs());
+bool Decoder::root_waits_until_complete(const GuessSource& source) const {
+  return root_waits_for(source) && (has_turn_here(source) || !policy_->fills_root_run() || !policy_->considers_costs());
 }
 
 /// Whether the root has to wait for a draft.
 bool Decoder::drafts_pending() const {
   return std::any_of(sources_.all().begin(), sources_.all().end(),
-                     [&](const auto& source) { return source->pending() && waits_to_the_end(*source); });
+                     [&](const auto& source) { return source->pending() && root_waits_until_complete(*source); });
 }
 
 bool Decoder::send_next() {
@@ -290,7 +295,7 @@ bool Decoder::send_root() {
   std::vector<NodeId> nodes;
   if (drafts_pending()) return false;
   const bool pipelined = options_.strategy == Strategy::kPipeInfer, drafted = options_.strategy == Strategy::kSpeculative || drafts_here();
-  if (!sends_alone_ && (drafted || (pipelined && policy_->fills_root_run()))) {
+  if (!sends_root_alone_ && (drafted || (pipelined && policy_->fills_root_run()))) {
     const bool followed = pipelined && (!drafts_here() || sources_.drafts_elsewhere());
     const std::vector<double> marginal = target_.stage().cost().marginal(1, options_.policy.draft);
     nodes = policy_->choose(runs_.tree(), free_guess_cells(), with_budget(root_costs(times(), marginal, followed)));
@@ -310,7 +315,7 @@ bool Decoder::worth_waiting(std::span<const NodeId> nodes, const std::vector<dou
   if (!may_wait(target, run)) return false;
   for (const NodeId id : nodes) run.least_probability = std::min<double>(run.least_probability, runs_.tree().at(id).path_probability);
   return std::any_of(sources_.all().begin(), sources_.all().end(), [&](const auto& source) {
-    if (source->shares_unit() || waits_to_the_end(*source)) return false;  // the root has waited for it, or it is not used now
+    if (source->shares_unit() || root_waits_until_complete(*source)) return false;  // the root has waited for it, or it is not used now
     const auto latency = source->next_guess();
     if (!latency) return false;
     return yamata::worth_waiting(target, run,

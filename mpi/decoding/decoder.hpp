@@ -101,10 +101,10 @@ class Decoder {
   std::size_t free_guess_cells() const;
   bool drafts_pending() const;
   bool at_any_cost() const;
-  bool computes(const GuessSource& source) const;
+  bool has_turn_here(const GuessSource& source) const;
   bool drafts_here() const;
-  bool waits_for(const GuessSource& source) const;
-  bool waits_to_the_end(const GuessSource& source) const;
+  bool root_waits_for(const GuessSource& source) const;
+  bool root_waits_until_complete(const GuessSource& source) const;
   RunCosts with_budget(RunCosts costs);
   double steps_in_flight() const;
   TargetTimes times() const;
@@ -127,7 +127,7 @@ class Decoder {
   double drafted_ = 0;   // guesses during a run, as measured last; see RunCosts
   StepCost turnaround_;  // latency of the root's runs: from here through all stages and back
   TokenAlone alone_;
-  bool awaited_draft_ = false, sends_alone_ = false;  // in this step
+  bool awaited_draft_ = false, sends_root_alone_ = false;  // in this step
   LinkRate links_;
   Clock::time_point began_, prefilled_;
   double busy_before_s_ = 0;  // of the first stage, when this text began

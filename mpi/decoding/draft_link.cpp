@@ -37,14 +37,14 @@ void DraftLink::begin(std::uint64_t request) {
 
 bool DraftLink::guess(TokenTree& /*tree*/, std::span<const std::int32_t> text, const GuessDemand& demand) {
   epoch_ = demand.epoch;
-  if (demand.rests) balance_.rest();
-  if (demand.rests || !can_tell(text)) return false;
+  if (demand.suspended) balance_.step_of_another();
+  if (demand.suspended || !can_tell(text)) return false;
   if (first_epoch_ == 0) first_epoch_ = epoch_;
-  const auto least = demand.to_the_end && !demand.at_any_cost ? least_expanded(text, demand) : 0.0f;
+  const auto least = demand.until_complete && !demand.at_any_cost ? least_expanded(text, demand) : 0.0f;
   if (least)
     tell(text, demand, *least);
   else
-    balance_.pass();
+    balance_.step_not_asked();
   return false;
 }
 
@@ -62,13 +62,13 @@ std::optional<float> DraftLink::least_expanded(std::span<const std::int32_t> tex
                             .row_s = demand.row_s,
                             .token_s = demand.token_s,
                             .alone_s = demand.alone_s},
-                  .costs_more = balance_.negative(),
+                  .costs_more = balance_.costs_more(),
                   .most = demand.most};
   if (place_.rank != transport_.rank()) draft.times.first_s = std::max(evaluation_s, latency_.answer_s());
   const DraftDecision decision = decide_draft(draft);
   if (decision.kind == DraftDecision::Kind::kLeave) return std::nullopt;
   const double catching_up = StepCost::prior(static_cast<int>(text.size() - told_));
-  if (decision.kind == DraftDecision::Kind::kProbe && !probes_.afford(draft.times.first_s * catching_up)) return std::nullopt;
+  if (decision.kind == DraftDecision::Kind::kProbe && !probes_.spend(draft.times.first_s * catching_up)) return std::nullopt;
   return decision.least;
 }
 
@@ -108,7 +108,7 @@ void DraftLink::tell(std::span<const std::int32_t> text, const GuessDemand& dema
 bool DraftLink::on_guesses(const wire::Guesses& guesses, TokenTree& tree, std::span<const std::int32_t> text, const GuessDemand& demand) {
   const bool grown = alive_ && take(guesses, tree, text);
   if (grown) latency_.guesses_came();
-  if (!demand.to_the_end && !demand.rests) tell(text, demand, 0);
+  if (!demand.until_complete && !demand.suspended) tell(text, demand, 0);
   return grown;
 }
 

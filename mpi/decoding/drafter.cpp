@@ -138,15 +138,15 @@ void Drafter::expand(NodeId id, std::span<const BestChoice> choices) {
 /// The head waits for a dynamic tree of a given size.
 bool Drafter::fills_tree() const { return min_drafts_ > 0 && options_.depth > 0; }
 
-/// No more nodes may be expanded. A tree that the head waits for ends by itself, unless there are no more cells.
-bool Drafter::spent() {
+/// Whether no more nodes may be expanded. In a tree that the head waits for, only the number of cells limits that.
+bool Drafter::may_expand_no_more() {
   const TokenTree& tree = runs_.tree();
   if (!fills_tree()) return tree.guesses() >= static_cast<std::size_t>(options_.credit);
-  return depths_ == 0 && room_left() == 0;
+  return depths_ == 0 && expansions_left() == 0;
 }
 
 /// Number of nodes that may still be expanded, if each needs a cell.
-std::size_t Drafter::room_left() {
+std::size_t Drafter::expansions_left() {
   const std::vector<NodeId> ids = runs_.tree().ids();
   const auto expanded = std::ranges::count_if(ids, [&](NodeId id) { return id != runs_.tree().root().id && runs_.tree().at(id).sent; });
   return static_cast<std::size_t>(std::max<std::ptrdiff_t>(options_.credit - expanded, 0));
@@ -194,7 +194,7 @@ NodeId Drafter::next_known() {
     if (is_known(runs_.tree().at(id))) return id;
   }
   const bool shaped = min_drafts_ > 0 && options_.shape.width() > 1;  // the head only waits for the shape
-  if (shaped || spent()) return kNoNode;
+  if (shaped || may_expand_no_more()) return kNoNode;
   const std::vector<NodeId> best = search_.choose_among(runs_.tree(), candidates(true), 1, {});
   return best.empty() ? kNoNode : best.front();
 }
@@ -209,7 +209,7 @@ void Drafter::expand_known() {
 }
 
 void Drafter::push_guesses() {
-  const bool complete = !complete_told_ && (gave_enough() || idle());
+  const bool complete = !complete_told_ && (draft_is_complete() || idle());
   if (guesses_.empty() && !complete && answered_) return;
   answered_ = true;
   complete_told_ |= complete;
@@ -244,7 +244,7 @@ std::vector<NodeId> Drafter::open_places() { return shape_.choose(runs_.tree(), 
 
 /// Whether the draft is complete. With a fixed shape: the shape is filled. Otherwise: there are as many guesses as the head waits for, and
 /// they are at least as probable as any node that is not expanded yet or in flight, and thus as any of its children.
-bool Drafter::gave_enough() {
+bool Drafter::draft_is_complete() {
   if (min_drafts_ == 0) return false;
   if (options_.shape.width() > 1) return runs_.in_flight() == 0 && runs_.tree().root().sent && open_places().empty();
   float open = 0;
@@ -263,9 +263,9 @@ bool Drafter::gave_enough() {
 std::vector<NodeId> Drafter::choose() {
   std::vector<NodeId> nodes = open_places();
   if (nodes.empty()) {
-    if (gave_enough() || spent()) return {};
+    if (draft_is_complete() || may_expand_no_more()) return {};
     const auto width = static_cast<std::size_t>(options_.width);
-    const std::size_t most = fills_tree() && depths_ == 0 ? std::min(width, room_left()) : width;
+    const std::size_t most = fills_tree() && depths_ == 0 ? std::min(width, expansions_left()) : width;
     nodes = search_.choose_among(runs_.tree(), candidates(false), most, run_costs());
     const bool any = std::any_of(nodes.begin(), nodes.end(), [&](NodeId id) { return runs_.tree().at(id).path_probability >= least_; });
     if (!any) return {};

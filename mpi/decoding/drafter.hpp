@@ -37,11 +37,11 @@ class Drafter {
   bool is_known(const TreeNode& node);
   bool is_followed(const TreeNode& node);
   bool fills_tree() const;
-  bool spent();
-  std::size_t room_left();
+  bool may_expand_no_more();
+  std::size_t expansions_left();
   float least_worth();
   std::vector<NodeId> candidates(bool known);
-  bool gave_enough();
+  bool draft_is_complete();
   std::vector<NodeId> open_places();
   std::vector<NodeId> choose();
   RunCosts run_costs() const;

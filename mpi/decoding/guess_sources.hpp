@@ -67,7 +67,7 @@ class GuessSources {
     if (step.first) without_.begin();
     for (const auto& source : all_) source->step_ended(step);
     if (drafted_here)
-      without_.rest();
+      without_.step_of_another();
     else if (!step.first && step.alone_s > 0)
       without_.step({.tokens = step.tokens, .seconds = step.seconds, .token_s = step.alone_s});
   }

@@ -36,7 +36,7 @@ void DraftBalance::step(const DraftStep& step) {
   fresh_ = kForgetTrial * fresh_ + step.seconds / step.token_s;
 }
 
-void DraftBalance::rest() {
+void DraftBalance::step_of_another() {
   recent_.fade(kRest);
   fresh_ *= kRest;
 }
@@ -55,12 +55,12 @@ double DraftBalance::speed() const {
 }
 
 std::size_t whose_turn(std::span<const DraftBalance* const> balances) {
-  const auto rank = [](const DraftBalance* b) { return std::tuple(b->tried(), b->negative(), b->tried() ? -b->speed() : 0); };
+  const auto rank = [](const DraftBalance* b) { return std::tuple(b->is_tried(), b->costs_more(), b->is_tried() ? -b->speed() : 0); };
   const auto best = std::ranges::min_element(balances, {}, rank);
   return static_cast<std::size_t>(best - balances.begin());
 }
 
-bool ProbeBudget::afford(double seconds) {
+bool ProbeBudget::spend(double seconds) {
   constexpr double kShare = 0.01;
   if (!since_) since_ = Clock::now();
   if (kShare * Clock::seconds_since(*since_) < spent_s_ + seconds) return false;

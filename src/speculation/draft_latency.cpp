@@ -22,7 +22,7 @@ void DraftLatency::text_came() {
 }
 
 void DraftLatency::guesses_came() {
-  double& usual = answers() ? answer_s_ : next_s_;
+  double& usual = next_answers_text() ? answer_s_ : next_s_;
   const double took = Clock::seconds_since(std::max(last_text_, last_guesses_));
   if (texts_ > 1) usual = usual > 0 ? usual + kNew * (took - usual) : took;
   last_guesses_ = Clock::now();

@@ -17,7 +17,7 @@ class DraftLatency {
   /// Seconds from the text to the first guesses; 0: not known.
   double answer_s() const { return answer_s_; }
   /// Seconds from the last text or guesses to the next guesses; 0: not known.
-  double wait_s() const { return answers() ? answer_s_ : next_s_; }
+  double wait_s() const { return next_answers_text() ? answer_s_ : next_s_; }
   /// Seconds from guesses to guesses.
   double next_s() const { return next_s_ > 0 ? next_s_ : answer_s_; }
   /// Whether the next guesses take so much longer than usual that the drafter may be dead; false again when guesses arrive.
@@ -25,7 +25,7 @@ class DraftLatency {
 
  private:
   /// The next guesses are the first after the text.
-  bool answers() const { return last_text_ >= last_guesses_; }
+  bool next_answers_text() const { return last_text_ >= last_guesses_; }
 
   int texts_ = 0;  // the guesses after the first had waited for the prompt
   double answer_s_ = 0, next_s_ = 0;

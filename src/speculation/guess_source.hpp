@@ -17,8 +17,8 @@ struct GuessDemand {
   std::uint64_t epoch = 0;      ///< how often the text has grown; 1: only the prompt
   std::int32_t most = 0;        ///< most guesses of a run
   std::int32_t min_drafts = 0;  ///< if the root waits: number of guesses with which a source is complete; 0: it continues without end
-  bool to_the_end = false;      ///< the root waits until every source is complete
-  bool rests = false;           ///< another source has its turn on the shared unit
+  bool until_complete = false;  ///< the root waits until every source is complete
+  bool suspended = false;       ///< the source makes no guesses: another one has its turn on the shared unit, or the root goes alone
   bool resend = false;          ///< earlier guesses have been removed, and must be sent again
   bool at_any_cost = false;     ///< guesses are made for measurement, whatever they cost
   double token_s = 0;           ///< recent time of a token of the text, at most alone_s; 0: not known

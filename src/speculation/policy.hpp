@@ -42,7 +42,7 @@ class Policy {
   virtual bool fills_root_run() const { return false; }
   /// Whether it takes only as many guesses as are worth their cost; otherwise it takes a tree of a given size, which sources fill at any
   /// cost.
-  virtual bool minds_costs() const { return true; }
+  virtual bool considers_costs() const { return true; }
   /// A run of the nodes chosen last was submitted.
   virtual void submitted() {}
   /// A token was committed; `guessed`: it was in the tree and sent.

@@ -16,7 +16,7 @@ class StaticTreePolicy final : public Policy {
   StaticTreePolicy(const StaticTree& shape, std::size_t most);
   std::vector<NodeId> choose(const TokenTree& tree, std::size_t capacity, const RunCosts& costs) override;
   bool fills_root_run() const override { return true; }
-  bool minds_costs() const override { return false; }
+  bool considers_costs() const override { return false; }
 
  private:
   struct Child {
@@ -34,7 +34,7 @@ class DynamicTreePolicy final : public Policy {
   explicit DynamicTreePolicy(const PolicyOptions& options) : options_(options) {}
   std::vector<NodeId> choose(const TokenTree& tree, std::size_t capacity, const RunCosts& costs) override;
   bool fills_root_run() const override { return true; }
-  bool minds_costs() const override { return false; }
+  bool considers_costs() const override { return false; }
 
  private:
   PolicyOptions options_;

@@ -79,23 +79,23 @@ DraftStep step_of(int tokens, int own) { return {.tokens = tokens, .own = own, .
 TEST(DraftBalance, StepsThatTakeLongerThanTheirTokens_areNoticedSoonAndForgotten) {
   DraftBalance balance;
   for (int step = 0; step < 2; ++step) balance.step(step_of(1, 0));
-  EXPECT_FALSE(balance.negative()) << "a good draft is rejected at times";
+  EXPECT_FALSE(balance.costs_more()) << "a good draft is rejected at times";
   for (int step = 0; step < 3; ++step) balance.step(step_of(1, 0));
-  EXPECT_TRUE(balance.negative());
+  EXPECT_TRUE(balance.costs_more());
   for (int step = 0; step < 3; ++step) balance.step(step_of(3, 2));
-  EXPECT_FALSE(balance.negative());
+  EXPECT_FALSE(balance.costs_more());
 }
 
 /// Three tokens per step come from another source. In the time of the draft, it would have given 1.8 of them.
 TEST(DraftBalance, TokensThatOthersGuessed_areNotItsOwn) {
   DraftBalance useless, useful;
   for (int step = 0; step < 5; ++step) useless.step(step_of(3, 0)), useful.step(step_of(6, 3));
-  EXPECT_TRUE(useless.negative());
-  EXPECT_FALSE(useful.negative());
+  EXPECT_TRUE(useless.costs_more());
+  EXPECT_FALSE(useful.costs_more());
   for (int step = 0; step < 5; ++step) useful.step(step_of(4, 1));
-  EXPECT_FALSE(useful.negative());
+  EXPECT_FALSE(useful.costs_more());
   for (int step = 0; step < 5; ++step) useful.step(step_of(4, 1));
-  EXPECT_TRUE(useful.negative()) << "a token in the time of 1.8";
+  EXPECT_TRUE(useful.costs_more()) << "a token in the time of 1.8";
 }
 
 /// Of `steps` steps, every other one has a guess that is right; the draft takes `cost` tokens' time in each.
@@ -106,47 +106,47 @@ void run(DraftBalance& balance, int steps, double cost) {
 TEST(DraftBalance, DraftThatLosesLittle_isNoticedInALongText_andLeftAloneFromTheBeginningOfTheNext) {
   DraftBalance loses, wins;
   run(loses, 10, 0.56), run(wins, 10, 0.44);
-  EXPECT_FALSE(loses.negative()) << "it may be chance";
+  EXPECT_FALSE(loses.costs_more()) << "it may be chance";
   run(loses, 200, 0.56), run(wins, 200, 0.44);
-  EXPECT_TRUE(loses.negative());
-  EXPECT_FALSE(wins.negative());
+  EXPECT_TRUE(loses.costs_more());
+  EXPECT_FALSE(wins.costs_more());
   DraftBalance later;
   later.begin_with(loses.experience());
-  EXPECT_TRUE(later.tried());
+  EXPECT_TRUE(later.is_tried());
   for (DraftBalance* balance : {&loses, &wins, &later}) balance->begin();
-  EXPECT_TRUE(loses.negative());
-  EXPECT_FALSE(wins.negative());
-  EXPECT_TRUE(later.negative());
+  EXPECT_TRUE(loses.costs_more());
+  EXPECT_FALSE(wins.costs_more());
+  EXPECT_TRUE(later.costs_more());
 }
 
 TEST(DraftBalance, TextThatSuitsADraft_bringsItBack_andOneThatDoesNotStopsItSoon) {
   DraftBalance usually_bad, usually_good;
   run(usually_bad, 400, 0.7), run(usually_good, 400, 0.1);
   usually_bad.begin(), usually_good.begin();
-  ASSERT_TRUE(usually_bad.negative());
+  ASSERT_TRUE(usually_bad.costs_more());
   for (int i = 0; i < 5; ++i) usually_bad.step({.tokens = 2, .own = 1, .seconds = 1.2, .cost_s = 0.2, .token_s = 1});
-  EXPECT_FALSE(usually_bad.negative());
+  EXPECT_FALSE(usually_bad.costs_more());
   for (int i = 0; i < 5; ++i) usually_good.step(step_of(1, 0));
-  EXPECT_TRUE(usually_good.negative()) << "its credit of two tokens is spent";
+  EXPECT_TRUE(usually_good.costs_more()) << "its credit of two tokens is spent";
 }
 
 TEST(DraftBalance, BadExperienceOfEarlierJobs_isOutweighedBySomeGoodSteps) {
   DraftBalance earlier, later;
   run(earlier, 400, 0.7);
   later.begin_with(earlier.experience());
-  ASSERT_TRUE(later.negative());
+  ASSERT_TRUE(later.costs_more());
   run(later, 80, 0.1);
   later.begin();
-  EXPECT_FALSE(later.negative());
+  EXPECT_FALSE(later.costs_more());
 }
 
 /// As after a text that another source copies: the draft's time is worth many tokens there.
 TEST(DraftBalance, AFewBadSteps_sayLittleAboutTheNextText) {
   DraftBalance balance;
   for (int i = 0; i < 10; ++i) balance.step({.tokens = 2, .own = 0, .seconds = 1.2, .cost_s = 0.2, .token_s = 1});
-  ASSERT_TRUE(balance.negative());
+  ASSERT_TRUE(balance.costs_more());
   balance.begin();
-  EXPECT_FALSE(balance.negative());
+  EXPECT_FALSE(balance.costs_more());
 }
 
 DraftStep step(int tokens, double seconds) {
@@ -161,7 +161,7 @@ TEST(DraftTurns, EachIsTried_thenTheFastestGuesses_andTheOthersAgainNowAndThen) 
   for (int i = 0; i < 1000; ++i) {
     const std::size_t turn = whose_turn(all);
     ++turns[turn];
-    for (std::size_t d = 0; d < drafts.size(); ++d) d == turn ? drafts[d].step(step(2, 2 / speeds[d])) : drafts[d].rest();
+    for (std::size_t d = 0; d < drafts.size(); ++d) d == turn ? drafts[d].step(step(2, 2 / speeds[d])) : drafts[d].step_of_another();
     if (i == 20) {
       EXPECT_GE(*std::ranges::min_element(turns), 3) << "each was tried";
     }
@@ -186,9 +186,9 @@ TEST(DraftTurns, OneThatIsNotWorthATrial_letsTheOthersGuess) {
   int passes = 0;
   for (int i = 0; i < 1000; ++i) {
     if (whose_turn(both) == 1) {
-      good.step(step(2, 1.2)), bad.rest();
+      good.step(step(2, 1.2)), bad.step_of_another();
     } else {
-      bad.pass(), good.rest(), ++passes;
+      bad.step_not_asked(), good.step_of_another(), ++passes;
     }
   }
   EXPECT_GT(passes, 2);
@@ -231,7 +231,7 @@ TEST(ProbeBudget, Probes_takeAHundredthOfTheTime) {
   const Clock::Override clock(ns);
   ProbeBudget probes;
   int made = 0;
-  for (int step = 0; step < 1000; ++step, ns += 100'000'000) made += probes.afford(0.25);
+  for (int step = 0; step < 1000; ++step, ns += 100'000'000) made += probes.spend(0.25);
   EXPECT_EQ(made, 3);  // 99.9 s: not quite four times .25 s
 }
 

@@ -271,7 +271,7 @@ TEST_F(DecoderTest, DraftOnTheHead_isWaitedForToItsEnd) {
   source.is_here = source.is_pending = true;
   Decoder& decoder = begin();
   EXPECT_FALSE(step()) << "the prompt's last chunk waits, too";
-  EXPECT_TRUE(source.demands.back().to_the_end);
+  EXPECT_TRUE(source.demands.back().until_complete);
   EXPECT_EQ(source.demands.back().min_drafts, options_.policy.draft);
   source.is_pending = false;
   settle();
@@ -287,7 +287,7 @@ TEST_F(DecoderTest, DraftOnTheHead_isLeftOutNowAndThen_soThatATokenAloneIsMeasur
   const std::vector<std::size_t> runs(unit().widths.end() - 10, unit().widths.end());
   EXPECT_EQ(runs, (std::vector<std::size_t>{1, 2, 2, 2, 2, 2, 2, 1, 2, 2}));
   EXPECT_EQ(source.steps.back().alone_s, 0.010);
-  EXPECT_EQ(std::ranges::count_if(source.demands, &GuessDemand::rests), 2);
+  EXPECT_EQ(std::ranges::count_if(source.demands, &GuessDemand::suspended), 2);
 }
 
 TEST_F(DecoderTest, DraftElsewhere_isNotWaitedForBesideOneOnTheHead) {
@@ -296,8 +296,8 @@ TEST_F(DecoderTest, DraftElsewhere_isNotWaitedForBesideOneOnTheHead) {
   here.is_here = elsewhere.is_pending = true;
   begin();
   EXPECT_TRUE(step());
-  EXPECT_TRUE(here.demands.back().to_the_end);
-  EXPECT_FALSE(elsewhere.demands.back().to_the_end);
+  EXPECT_TRUE(here.demands.back().until_complete);
+  EXPECT_FALSE(elsewhere.demands.back().until_complete);
   EXPECT_EQ(elsewhere.demands.back().min_drafts, 0) << "it goes on without end";
 }
 

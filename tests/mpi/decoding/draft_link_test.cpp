@@ -149,7 +149,7 @@ TEST_F(DraftLinkTest, DraftThatWasLeftAloneForLong_isAskedAgain) {
   take(10, 0, {});
   for (int i = 0; i < 40; ++i) {
     commit(i);
-    EXPECT_FALSE(ask({.most = 8, .min_drafts = 8, .to_the_end = true, .rests = true}));
+    EXPECT_FALSE(ask({.most = 8, .min_drafts = 8, .until_complete = true, .suspended = true}));
     EXPECT_FALSE(link_.pending());
   }
   commit(3);
@@ -213,7 +213,7 @@ TEST_F(DraftLinkTest, GuessesAreExpected_whenTheyUseToCome_untilTheDraftIsComple
 
 TEST_F(DraftLinkTest, DraftWaitedForToItsEnd_isAskedOnlyWhereItPays) {
   const auto demand = [](double token_s) {
-    return GuessDemand{.most = 8, .min_drafts = 8, .to_the_end = true, .token_s = token_s, .alone_s = token_s};
+    return GuessDemand{.most = 8, .min_drafts = 8, .until_complete = true, .token_s = token_s, .alone_s = token_s};
   };
   const auto prompt = ask(demand(0));
   ASSERT_TRUE(prompt) << "another rank's draft reads the prompt in any case";
@@ -286,10 +286,11 @@ TEST(GuessSources, DraftOnThisRank_takesTurnsWithNone_whereOtherRanksDraft) {
     for (int i = 0; i < 24; ++i) sources.step_ended({.tokens = 2, .seconds = 2 / tokens_per_s, .alone_s = 2}, drafted_here);
   };
   Ids text;
-  const auto ask = [&](bool rests) {
+  const auto ask = [&](bool suspended) {
     text.push_back(3);
     TokenTree tree(3, static_cast<std::int32_t>(text.size()) - 1);
-    here->guess(tree, text, {.epoch = text.size(), .most = 8, .min_drafts = 8, .to_the_end = true, .rests = rests, .at_any_cost = true});
+    here->guess(tree, text,
+                {.epoch = text.size(), .most = 8, .min_drafts = 8, .until_complete = true, .suspended = suspended, .at_any_cost = true});
   };
   here->begin(5);
   ask(true);
