@@ -115,7 +115,7 @@ void attention(benchmark::State& state, TensorType type, std::int64_t width) {
   const double operations = 4.0 * static_cast<double>(width * kHeads * kHeadDim * cells);
   time(state, {static_cast<double>(k.size() + v.size()), 0, operations}, [&] {
     for (std::int64_t chunk = 0; chunk < chunks; ++chunk)
-      core().table.attention({rows.data(), width, chunk, k.data(), v.data(), type, type, 0.1f, kHeads, kHeadDim});
+      core().table.attention({rows.data(), width, chunk, k.data(), v.data(), type, type, 0.1f, kHeads, kHeadDim, 0});
   });
 }
 

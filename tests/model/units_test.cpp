@@ -309,7 +309,8 @@ class FaultyMember final : public GroupExchange {
 class UnitsLeave : public UnitsTest, public testing::WithParamInterface<std::tuple<bool, bool, bool, bool>> {};
 
 TEST_P(UnitsLeave, atEachBarrier_andTheNextRunIsRight) {
-  const auto [with_cores, lost, graphs, stream_waits] = GetParam();
+  const bool with_cores = std::get<0>(GetParam()), lost = std::get<1>(GetParam());  // clang 14 captures no structured bindings
+  const bool graphs = std::get<2>(GetParam()), stream_waits = std::get<3>(GetParam());
   const std::vector<int> once{3}, again{3, 1};
   const LayerRange range{0, 2};
   const Results expected = alone(range, again, CacheType::kF16);
