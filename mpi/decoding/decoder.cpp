@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "mpi/decoding/typical_path.hpp"
+#include "src/speculation/make_policy.hpp"
 
 namespace yamata {
 namespace {

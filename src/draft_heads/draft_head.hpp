@@ -5,9 +5,9 @@
 
 #include "cache/kv_store.hpp"
 #include "node/float_buffer.hpp"
-#include "src/draft_heads/draft_heads_file.hpp"
 #include "src/draft_heads/draft_heads_stage.hpp"
 #include "src/draft_heads/hidden_states.hpp"
+#include "src/draft_heads/kind.hpp"
 #include "src/model/rope.hpp"
 
 namespace yamata::draft_heads {

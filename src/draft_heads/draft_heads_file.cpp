@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <utility>
 
@@ -14,9 +13,6 @@
 
 namespace yamata::draft_heads {
 namespace {
-
-constexpr std::array<std::pair<Kind, const char*>, 5> kKinds{
-    {{Kind::kMedusa, "medusa"}, {Kind::kEagle, "eagle"}, {Kind::kDgf, "dgf"}, {Kind::kEagle3, "eagle3"}, {Kind::kNextn, "nextn"}}};
 
 /// Identifies the kinds by the tensors' names.
 std::vector<Kind> detect(const TensorViews& tensors) {
@@ -48,15 +44,6 @@ std::vector<Kind> detect(const TensorViews& tensors) {
 std::uint64_t bytes_of(const Matrix& matrix) { return static_cast<std::uint64_t>(matrix.rows) * matrix.row_bytes; }
 
 }  // namespace
-
-const char* kind_name(Kind kind) { return kKinds.at(static_cast<std::size_t>(kind)).second; }
-
-std::optional<Kind> find_kind(const std::string& name) {
-  for (const auto& [kind, known] : kKinds) {
-    if (name == known) return kind;
-  }
-  return std::nullopt;
-}
 
 DraftHeadsFile DraftHeadsFile::open(const std::string& path, std::optional<Kind> forced) {
   TensorViews tensors = TensorViews::open(path);

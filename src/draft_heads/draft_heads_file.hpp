@@ -6,31 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "src/draft_heads/kind.hpp"
+#include "src/draft_heads/needs.hpp"
 #include "src/draft_heads/tensor_views.hpp"
 #include "src/model/model_file.hpp"
 #include "src/model/stage_model.hpp"
 
 namespace yamata::draft_heads {
-
-enum class Kind {
-  kMedusa,  ///< each head guesses one of the next tokens, from the same hidden state
-  kEagle,   ///< EAGLE-1 and -2: a matrix combines a token and the hidden state before it; this gives the next hidden state
-  kDgf,     ///< the same, combined by a gate (Dovetail)
-  kEagle3,  ///< the hidden state is the head's own, computed from three of the target's
-  kNextn,   ///< an additional layer of the target's family, in its GGUF file (DeepSeek-V3's multi-token prediction, MTP)
-};
-const char* kind_name(Kind kind);
-/// "medusa", "eagle", "dgf", "eagle3", "nextn".
-std::optional<Kind> find_kind(const std::string& name);
-
-/// What a job needs to know about heads before they are loaded.
-struct Needs {
-  std::vector<std::int32_t> feature_layers;  ///< the target's layers that they read, ascending
-  std::uint64_t weight_bytes = 0;            ///< bytes kept in memory, including a copy of the target's output if they use it
-  std::uint64_t evaluation_bytes = 0;        ///< of these, bytes read by one evaluation
-  std::uint64_t cache_per_cell = 0;          ///< bytes
-  std::uint64_t row_bytes = 0;               ///< bytes of buffers per token of a run
-};
 
 class DraftHeadsFile {
  public:

@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "node/float_buffer.hpp"
-#include "src/draft_heads/draft_heads_file.hpp"
 #include "src/draft_heads/draft_heads_stage.hpp"
 
 namespace yamata::draft_heads {

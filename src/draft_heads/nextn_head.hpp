@@ -4,9 +4,9 @@
 
 #include "cache/kv_store.hpp"
 #include "node/float_buffer.hpp"
-#include "src/draft_heads/draft_heads_file.hpp"
 #include "src/draft_heads/draft_heads_stage.hpp"
 #include "src/draft_heads/hidden_states.hpp"
+#include "src/draft_heads/needs.hpp"
 #include "src/model/layer_ops.hpp"
 #include "src/model/rope.hpp"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "src/quantize/group_fit.hpp"
+#include "src/quantize/offset.hpp"
 
 namespace yamata::quantize {
 

@@ -5,18 +5,9 @@
 #include <cstdint>
 
 #include "node/cpu/kernels/kernels.hpp"
+#include "src/quantize/offset.hpp"
 
 namespace yamata::quantize {
-
-/// The scales that fit_offset tries: (first + step * i + most) / range for i in [0, steps].
-struct Trials {
-  float first, step;
-  int steps;
-  bool absolute;  ///< the error is |difference|; false: its square
-};
-struct Offset {
-  float scale, minimum;  ///< minimum: subtracted, not negative
-};
 
 /// The elements of `count` groups of `size`, group by group.
 struct GroupedElements {

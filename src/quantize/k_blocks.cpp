@@ -5,6 +5,7 @@
 #include "node/cpu/kernels/kernels.hpp"
 #include "src/quantize/blocks.hpp"
 #include "src/quantize/fit.hpp"
+#include "src/quantize/group_fit.hpp"
 
 namespace yamata::quantize {
 namespace {

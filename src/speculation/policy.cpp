@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <tuple>
 
-#include "node/error.hpp"
-#include "src/speculation/shaped_policies.hpp"
-
 namespace yamata {
 
 bool goes_before(const TreeNode& a, const TreeNode& b) {
@@ -100,16 +97,6 @@ std::vector<NodeId> Chain::choose(const TokenTree& tree, std::size_t capacity, c
 void Chain::committed(bool guessed) {
   if (guessed) runs_ = 0;
   rejects_ = 0;
-}
-
-std::unique_ptr<Policy> make_policy(const PolicyOptions& options) {
-  if (options.name == "best-first") return std::make_unique<BestFirst>(options);
-  if (options.name == "chain") return std::make_unique<Chain>(options);
-  if (options.name == "static-tree") return std::make_unique<StaticTreePolicy>(options);
-  if (options.name == "dynamic-tree") return std::make_unique<DynamicTreePolicy>(options);
-  if (options.name == "multi-sequence") return std::make_unique<MultiSequence>(options);
-  if (options.name == "watch") return std::make_unique<Watch>();
-  throw UsageError("--policy must be best-first, chain, static-tree, dynamic-tree or multi-sequence");
 }
 
 }  // namespace yamata

@@ -89,7 +89,4 @@ bool goes_before(const TreeNode& a, const TreeNode& b);
 /// Children by probability, best first.
 std::vector<NodeId> ranked_children(const TokenTree& tree, NodeId id);
 
-/// By the name in `options`. Throws UsageError where it is not known.
-std::unique_ptr<Policy> make_policy(const PolicyOptions& options);
-
 }  // namespace yamata

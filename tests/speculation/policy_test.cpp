@@ -7,6 +7,7 @@
 #include <random>
 
 #include "src/speculation/guess_recorder.hpp"
+#include "src/speculation/make_policy.hpp"
 #include "src/speculation/shaped_policies.hpp"
 
 namespace yamata {

@@ -4,6 +4,7 @@
 #include "node/error.hpp"
 #include "src/speculation/calibration.hpp"
 #include "src/speculation/draft_latency.hpp"
+#include "src/speculation/make_policy.hpp"
 #include "src/speculation/partitions.hpp"
 #include "src/speculation/policy.hpp"
 #include "src/speculation/step_cost.hpp"
