@@ -107,7 +107,7 @@ class Guard {
     return std::max(sigtimedwait(&awaited_, nullptr, watches_closely() ? &often : &seldom), 0);
   }
 
-  /// mpirun ends the job within two seconds: in this time the rank can report the reason.
+  /// After the launcher's end, the rank gets half a second to report the reason. mpirun ends the job within two seconds.
   void check_launcher(Clock::time_point now) {
     constexpr auto kSay = std::chrono::milliseconds(500);
     if (getppid() == launcher_) return;
@@ -129,8 +129,9 @@ class Guard {
     if (const auto silence = daemon_.unreachable_for(now, unheard); silence >= deadline_) be_cut_off(silence - deadline_);
   }
 
-  /// This machine has been cut off for `longer` than the deadline. A job that goes on without the rank must not end when the link returns,
-  /// but its daemon would then report to mpirun that this process has ended. So the guard stays for the time in which most links return.
+  /// This machine has been cut off for `longer` than the deadline. The job may go on without the rank. When the link returns, the daemon of
+  /// this machine would report to mpirun that this process has ended, and mpirun would end the job. So the guard stays for
+  /// link_return_time().
   void be_cut_off(Clock::duration longer) {
     if (!is_dispensable() || longer >= link_return_time()) end_rank();
     if (rank_ < 0) return;
@@ -138,7 +139,7 @@ class Guard {
     stay_without_rank();
   }
 
-  /// A rank that is stopped after its work is done would delay the end of all others; it is continued so that it can end.
+  /// Continues a rank that is stopped after its work is done. Otherwise it would delay the end of all others.
   void wake_at_end(Clock::time_point now) {
     const bool stopped = rank_is_done() && rank_ > 0 && process_state(rank_) == 'T';
     if (!stopped) stopped_.reset();
@@ -155,7 +156,7 @@ class Guard {
     if (rank_ < 0 && ends) _exit(kCluster);
   }
 
-  /// A guard that is stopped just as its rank ends would never continue; so another process is there before.
+  /// Starts another process that sees to the end, because this guard may be stopped when its rank ends, and would then never continue.
   void let_leave() {
     if (!shared_state || !shared_state->leaving || shared_state->may_leave) return;
     watch_end(JobEnd::kUnknown);
@@ -170,8 +171,8 @@ class Guard {
     if (!std::exchange(end_is_watched_, true)) stay_behind(launcher_, deadline_, end);
   }
 
-  /// The exit code for a rank that has ended with `code`. If MPI cannot start, it ends the rank at once, without the rank's own end; then a
-  /// full temporary folder, the usual cause, is named by the lowest rank that finds it.
+  /// The exit code for a rank that has ended with `code`. If MPI cannot start, it ends the rank at once. The usual cause is a full
+  /// temporary folder; the lowest rank that finds one reports it.
   int explained(int code) const {
     if (code == 0 || !starting() || shared_state->leaving) return code;
     const std::string lack = lack_of_space(temporary_folder_of_mpi());
@@ -215,7 +216,7 @@ class Guard {
     stay_without_rank();
   }
 
-  /// The other ranks continue without it. But a launcher ends the job when one of its processes ends, so the guard stays.
+  /// The other ranks continue without this one. The guard stays, because a launcher ends the job when one of its processes ends.
   void stay_without_rank() {
     rank_ = -1;
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -247,7 +248,7 @@ class Guard {
 
 pid_t guard_of_this_rank = 0;
 
-/// A guard that is stopped would not notice the rank's end. The rank ends when the guard cannot stay stopped any more, or does not answer.
+/// A stopped guard does not notice the rank's end. So the rank ends only when the guard can no longer stay stopped, or does not answer.
 void await_guard() {
   const pid_t guard = guard_of_this_rank;
   if (!shared_state) return;
@@ -260,8 +261,8 @@ void await_guard() {
   }
 }
 
-/// A process cannot forward SIGSTOP, which stops itself; so the rank checks whether its guard is stopped. SIGCONT is forwarded. A rank
-/// whose work is done does not stop but ends, and continues its guard: nothing else would, since the other ranks have left.
+/// A process cannot forward SIGSTOP, because the signal stops it. So the rank checks whether its guard is stopped, and stops, too. SIGCONT
+/// is forwarded. A rank whose work is done does not stop: it continues its guard and ends, because the other ranks have left already.
 void follow_stops(pid_t guard) {
   guard_of_this_rank = guard;
   std::atexit(await_guard);
