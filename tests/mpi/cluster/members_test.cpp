@@ -24,6 +24,7 @@ class MembersTest : public testing::Test {
     wire::Hello hello;
     hello.version = "test";
     hello.host = "host" + std::to_string(rank);
+    hello.model = rank < 3 ? 0 : 1;
     hello.fingerprints = {42, 43};
     return hello;
   }
@@ -59,6 +60,7 @@ TEST_F(MembersTest, FilesAndVersions_mustAgree) {
   all_join();
   EXPECT_NO_THROW(members_.check_agreement(std::vector<std::uint64_t>{42, 43}));
   EXPECT_THROW(members_.check_agreement(std::vector<std::uint64_t>{41, 43}), ModelError);
+  EXPECT_THROW(members_.check_agreement(std::vector<std::uint64_t>{42, 44}), ModelError) << "the drafter's file";
   EXPECT_THROW(members_.check_agreement(std::vector<std::uint64_t>{42}), ClusterError);
 }
 

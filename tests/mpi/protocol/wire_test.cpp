@@ -24,7 +24,7 @@ Start two_pipelines() {
   Start start;
   start.cache_types = {CacheType::kF32, CacheType::kQ8_0};
   start.batch = 32;
-  start.draft.width = 7;
+  start.draft.width = 7, start.draft.children = 3, start.draft.credit = 24, start.draft.threshold = 0.125f, start.draft.depth = 5;
   start.draft.shape.nodes = {{}, {0, 0, 1}, {1, 1, 0}};
   start.pipelines = {{0, {0, 1}, {{0, 3}, {3, 8}}, 4096, 5}, {1, {2, 4}, {{0, 1}, {1, 2}}, 100, 9, {1, 0}}};
   start.pipelines[0].window_cells = 300;
@@ -86,6 +86,10 @@ TEST(Wire, Start_roundTrips) {
   EXPECT_EQ(back.cache_types, two_pipelines().cache_types);
   EXPECT_EQ(back.batch, 32);
   EXPECT_EQ(back.draft.width, 7);
+  EXPECT_EQ(back.draft.children, 3);
+  EXPECT_EQ(back.draft.credit, 24);
+  EXPECT_EQ(back.draft.threshold, 0.125f);
+  EXPECT_EQ(back.draft.depth, 5);
   EXPECT_EQ(back.draft.shape, two_pipelines().draft.shape);
   ASSERT_EQ(back.pipelines.size(), 2u);
   ASSERT_EQ(back.pipelines[0].layers.size(), 2u);
