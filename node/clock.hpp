@@ -15,7 +15,8 @@ class Clock {
     return virtual_ ? time_point(std::chrono::duration_cast<duration>(std::chrono::nanoseconds(*virtual_)))
                     : std::chrono::steady_clock::now();
   }
-  static double seconds_since(time_point began) { return std::chrono::duration<double>(now() - began).count(); }
+  static double seconds(duration time) { return std::chrono::duration<double>(time).count(); }
+  static double seconds_since(time_point began) { return seconds(now() - began); }
 
   /// During its lifetime, this thread's clock returns the current value of `nanoseconds`.
   class Override {

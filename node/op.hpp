@@ -31,6 +31,7 @@ struct Matrix {
   const std::byte* data = nullptr;  ///< in the file's layout
   std::size_t row_bytes = 0;
   const std::byte* packed = nullptr;  ///< in the compute unit's layout, if it has been packed
+  std::uint64_t bytes() const { return static_cast<std::uint64_t>(rows) * row_bytes; }
 };
 
 /// out[t] = table[tokens[t]] * scale. Shared out by tokens.

@@ -76,6 +76,11 @@ int open_output(pid_t process, int descriptor) {
   return open(path.c_str(), O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK);
 }
 
+std::string environment_variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
 bool is_mpirun(const std::string& name) {
   constexpr std::array<const char*, 4> kNames{"mpirun", "mpiexec", "orterun", "prterun"};
   return std::ranges::any_of(kNames, [&](const char* known) { return name.starts_with(known); });

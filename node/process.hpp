@@ -7,6 +7,9 @@
 
 namespace yamata {
 
+/// Of this process; empty if it is not set.
+std::string environment_variable(const char* name);
+
 /// 'T' while the process is stopped, 'Z' after it has ended and before its parent has waited for it, '?' if there is none.
 char process_state(pid_t process);
 /// The name of its program, at most 15 characters; empty if there is none.

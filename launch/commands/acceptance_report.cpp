@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array kWidths{2, 4, 8, 16, 32, 64};
+constexpr std::array kTreeSizes{2, 4, 8, 16, 32, 64};
 
 std::string percent(std::uint64_t part, std::uint64_t whole) {
   return whole > 0 ? fmt::format("{:.0f} %", 100 * static_cast<double>(part) / static_cast<double>(whole)) : "-";
@@ -43,12 +43,13 @@ std::string rates(const SourceRates& source) {
 /// Tokens per run with the best tree of each size, and with the given tree.
 std::string tokens_per_run(const AcceptanceReport& report) {
   std::vector<std::string> columns;
-  for (const int width : kWidths) columns.push_back(fmt::format("{}", width));
+  for (const int width : kTreeSizes) columns.push_back(fmt::format("{}", width));
   if (report.tree) columns.push_back("--tree");
   std::string out = row("rows of a run", columns);
   for (const SourceRates& source : report.sources) {
     std::vector<std::string> cells;
-    for (const int width : kWidths) cells.push_back(fmt::format("{:.2f}", replay(greedy_tree(source.accuracies(), width), source.texts)));
+    for (const int width : kTreeSizes)
+      cells.push_back(fmt::format("{:.2f}", replay(greedy_tree(source.accuracies(), width), source.texts)));
     if (report.tree) cells.push_back(fmt::format("{:.2f}", replay(*report.tree, source.texts)));
     out += row("  " + source.name, cells);
   }
@@ -64,7 +65,7 @@ Json to_json(const SourceRates& source) {
                       {"true_rate", level.true_rate()}});
   }
   Json widths = Json::object();
-  for (const int width : kWidths) widths[std::to_string(width)] = replay(greedy_tree(source.accuracies(), width), source.texts);
+  for (const int width : kTreeSizes) widths[std::to_string(width)] = replay(greedy_tree(source.accuracies(), width), source.texts);
   return {{"name", source.name},
           {"levels", std::move(levels)},
           {"accuracies", source.accuracies()},

@@ -11,8 +11,6 @@
 namespace yamata {
 namespace {
 
-using Json = nlohmann::json;
-
 void check(bool right, const char* what) {
   if (!right) throw ModelError(what);
 }
@@ -20,9 +18,9 @@ void check(bool right, const char* what) {
 /// Milliseconds of runs of 1, 2, ... rows; 0: none was computed.
 using Times = std::vector<double>;
 
-Times times_of(const Json& rank, const char* key = "run_s") {
+Times times_of(const nlohmann::json& rank, const char* key = "run_s") {
   Times times;
-  for (const Json& s : rank.at(key)) {
+  for (const nlohmann::json& s : rank.at(key)) {
     times.push_back(1e3 * s.get<double>());
     check(times.back() >= 0 && times.back() <= 1e9, "'run_s' or 'draft_run_s' has an invalid time");
   }
@@ -48,7 +46,7 @@ struct StageRanks {
   std::string layers;             // of the last rank
 };
 
-void add_stage(const Json& rank, StageRanks& stages, MeasuredRun& run) {
+void add_stage(const nlohmann::json& rank, StageRanks& stages, MeasuredRun& run) {
   const std::string layers = rank.value("layers", "");
   const bool joins = rank.value("share", 1.0) < 1 && !stages.times.empty() && layers == stages.layers;
   joins ? void(++run.groups.back()) : run.groups.push_back(1);
@@ -85,11 +83,11 @@ void read_drafters(const std::vector<std::vector<Times>>& drafters, MeasuredRun&
   if (measured > 0) run.draft_ms = sum / measured;
 }
 
-void read_ranks(const Json& j, MeasuredRun& run) {
+void read_ranks(const nlohmann::json& j, MeasuredRun& run) {
   StageRanks stages;
   std::vector<std::vector<Times>> drafters;
   Times on_head;  // of a draft that shares the first stage's unit
-  for (const Json& rank : j.at("per_rank")) {
+  for (const nlohmann::json& rank : j.at("per_rank")) {
     const std::string role = rank.at("role");
     if (role == "idle") continue;
     ++run.ranks;
@@ -109,9 +107,9 @@ void read_ranks(const Json& j, MeasuredRun& run) {
   read_drafters(drafters, run);
 }
 
-std::vector<std::int32_t> token_ids(const Json& ids) {
+std::vector<std::int32_t> token_ids(const nlohmann::json& ids) {
   std::vector<std::int32_t> tokens;
-  for (const Json& id : ids) {
+  for (const nlohmann::json& id : ids) {
     const std::int64_t number = id.is_number_integer() ? id.get<std::int64_t>() : -1;
     check(number >= 0 && number <= std::numeric_limits<std::int32_t>::max(), "it has an invalid token id");
     tokens.push_back(static_cast<std::int32_t>(number));
@@ -119,7 +117,7 @@ std::vector<std::int32_t> token_ids(const Json& ids) {
   return tokens;
 }
 
-simulation::Recording::Choices choices_of(const Json& token) {
+simulation::Recording::Choices choices_of(const nlohmann::json& token) {
   constexpr std::size_t kMaxGuesses = 64;
   simulation::Recording::Choices choices{token.at("probabilities").get<std::vector<float>>(), {}};
   const auto& draft_probabilities = choices.draft_probabilities;
@@ -134,14 +132,14 @@ simulation::Recording::Choices choices_of(const Json& token) {
   return choices;
 }
 
-simulation::Recording read_text_of(const Json& j) {
+simulation::Recording read_text_of(const nlohmann::json& j) {
   simulation::Recording text;
   if (!j.contains("prompt_token_ids")) return text;
   text.prompt = token_ids(j.at("prompt_token_ids"));
   text.tokens = token_ids(j.at("token_ids"));
   check(!text.prompt.empty(), "its prompt is empty");
   if (!j.contains("choices")) return text;
-  for (const Json& token : j.at("choices")) text.choices.push_back(choices_of(token));
+  for (const nlohmann::json& token : j.at("choices")) text.choices.push_back(choices_of(token));
   check(text.choices.size() == text.tokens.size(), "it does not have as many 'choices' as tokens");
   return text;
 }
@@ -149,7 +147,7 @@ simulation::Recording read_text_of(const Json& j) {
 }  // namespace
 
 MeasuredRun parse_measured_run(const std::string& text, const std::string& path) {
-  const auto j = Json::parse(text, nullptr, false);
+  const auto j = nlohmann::json::parse(text, nullptr, false);
   MeasuredRun run;
   try {
     run.strategy = j.value("strategy", "iterative");
@@ -162,13 +160,13 @@ MeasuredRun parse_measured_run(const std::string& text, const std::string& path)
       run.tokens_per_s = j.at("decode_tokens_per_s").get<double>();
     read_ranks(j, run);
     if (j.contains("model")) {
-      const Json& model = j.at("model");
+      const nlohmann::json& model = j.at("model");
       run.layers = model.at("layers").get<int>();
       run.widths.hidden = model.at("width").get<std::int64_t>();
       run.widths.vocabulary = model.at("vocabulary").get<std::int64_t>();
     }
     run.text = read_text_of(j);
-  } catch (const Json::exception&) {
+  } catch (const nlohmann::json::exception&) {
     throw ModelError(fmt::format("{} is not the result of a run; 'yamata run --json FILE' writes one", path));
   } catch (const ModelError& error) {
     throw ModelError(fmt::format("{}: {}", path, error.what()));

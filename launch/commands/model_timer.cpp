@@ -9,11 +9,11 @@
 namespace yamata {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 constexpr auto kShortestSample = std::chrono::milliseconds(30);
 
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+double seconds_since(SteadyClock::time_point begin) { return std::chrono::duration<double>(SteadyClock::now() - begin).count(); }
 
 /// The demand of all matrices of experts, or of all other matrices.
 RunDemand demand_of_weights(const ModelFile& model, bool experts) {
@@ -49,11 +49,11 @@ double ModelTimer::run(int width, int context) {
   hold(context);
   compute(width);  // an untimed run: the caches contain the data of other measurements
   int runs = 0;
-  const auto began = Clock::now();
+  const auto began = SteadyClock::now();
   do {
     compute(width);
     ++runs;
-  } while (Clock::now() - began < kShortestSample);
+  } while (SteadyClock::now() - began < kShortestSample);
   return seconds_since(began) / runs;
 }
 

@@ -5,14 +5,13 @@
 #include <span>
 #include <utility>
 
+#include "node/clock.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
 namespace {
 
 constexpr int kWarmUp = 1;  // runs that do not count, because they touch memory for the first time
-
-double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
 /// Occasional longer times count, as they will later; but a single stall is left out, since it would count far more than its share.
 double mean_but_the_longest(std::span<const double> times) {
@@ -65,7 +64,7 @@ void SharedLayer::end_run() {
   if (layer_->left() || exchanges.size() < 2)
     throw ClusterError("a layer that ranks share was left before its end; do all ranks run the same yamata?");
   if (runs_ < kWarmUp) return;
-  const auto length_s = [](const ExchangeTime& exchange) { return seconds(exchange.end - exchange.begin); };
+  const auto length_s = [](const ExchangeTime& exchange) { return Clock::seconds(exchange.end - exchange.begin); };
   double exchanged_s = 0;
   for (const ExchangeTime& exchange : exchanges.subspan(1)) exchanged_s += length_s(exchange);
   exchange_s_.push_back(exchanged_s / static_cast<double>(exchanges.size() - 1));

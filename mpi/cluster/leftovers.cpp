@@ -24,11 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::string_view kMark = "yamata-rank-";
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
 /// Identifies the set of processes visible from here: processes in another container could not be recognised as dead.
 std::string process_space() {
   std::error_code unseen;
@@ -108,7 +103,7 @@ bool is_dead(const fs::path& session, const std::string& owner, Leftovers& lefto
 }  // namespace
 
 void mark_session() {
-  const std::string session = variable("OMPI_MCA_orte_jobfam_session_dir"), rank = variable("OMPI_COMM_WORLD_RANK");
+  const std::string session = environment_variable("OMPI_MCA_orte_jobfam_session_dir"), rank = environment_variable("OMPI_COMM_WORLD_RANK");
   if (session.empty() || rank.empty()) return;
   const std::string mark = fmt::format("{}/{}{}", session, kMark, rank);
   const int fd = open(mark.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -116,18 +111,18 @@ void mark_session() {
   flock(fd, LOCK_EX);  // the lock is held until the last process that has inherited it ends
   // A launcher that was killed before has left this process to the first one.
   const std::string launcher = getppid() == 1 ? "" : process_identity(std::to_string(getppid()));
-  const std::string text = fmt::format("{}\n{}\n{}\n", process_space(), variable("PMIX_NAMESPACE"), launcher);
+  const std::string text = fmt::format("{}\n{}\n{}\n", process_space(), environment_variable("PMIX_NAMESPACE"), launcher);
   if (write(fd, text.data(), text.size()) < 0) unlink(mark.c_str());
 }
 
 bool session_is_left() {
-  const std::string session = variable("OMPI_MCA_orte_jobfam_session_dir");
+  const std::string session = environment_variable("OMPI_MCA_orte_jobfam_session_dir");
   std::error_code unseen;
   return !session.empty() && fs::exists(session, unseen);
 }
 
 void clear_leftovers() {
-  const std::string sessions = variable("OMPI_MCA_orte_top_session_dir");
+  const std::string sessions = environment_variable("OMPI_MCA_orte_top_session_dir");
   if (!sessions.empty()) clear_leftovers(sessions, "/dev/shm");
 }
 

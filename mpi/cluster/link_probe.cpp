@@ -4,6 +4,7 @@
 #include <chrono>
 #include <vector>
 
+#include "node/clock.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
@@ -19,8 +20,6 @@ constexpr double kEchoing_s = 1.5e-3;                      // limit for all echo
 constexpr std::size_t kShort = 4 << 10, kLong = 32 << 10;  // bytes of a train's messages, which follow an empty one
 constexpr std::uint32_t kTrain = 3;
 constexpr double kSlowLink = 16e6;  // bytes per second; up to this rate the short train is accurate enough
-
-double seconds(LinkProbe::Time::duration time) { return std::chrono::duration<double>(time).count(); }
 
 double median(std::vector<double> numbers) {
   const auto middle = numbers.begin() + static_cast<std::ptrdiff_t>(numbers.size() / 2);
@@ -67,11 +66,11 @@ void LinkProbe::on_answer(int from, const wire::Probe& answer, Time now) {
   const std::uint32_t asked_now = peer.step == Step::kEcho ? 1 : 1 + kTrain;
   const bool first = peer.answers++ + asked_now == peer.sent;
   if (first) {
-    const double took_s = seconds(now - peer.asked);
+    const double took_s = Clock::seconds(now - peer.asked);
     peer.shortest_s = std::min(peer.shortest_s, took_s);
     if (peer.step == Step::kShort) peer.first_s = took_s;
   } else {
-    peer.between_s.push_back(seconds(now - peer.answered));
+    peer.between_s.push_back(Clock::seconds(now - peer.answered));
   }
   peer.answered = now;
   if (peer.answers == peer.sent) next_step(from, now);

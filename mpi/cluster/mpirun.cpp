@@ -14,13 +14,10 @@
 #include <sstream>
 #include <thread>
 
+#include "node/process.hpp"
+
 namespace yamata {
 namespace {
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 /// The message with which a daemon introduces itself to mpirun. The same in all releases of Open MPI 4.
 struct Handshake {
@@ -46,10 +43,10 @@ bool ready(int fd, short events, int patience_ms) {
 }  // namespace
 
 std::optional<Mpirun> Mpirun::of_this_process() {
-  const std::string own = variable("OMPI_MCA_orte_local_daemon_uri"), mpirun = variable("OMPI_MCA_orte_hnp_uri");
+  const std::string own = environment_variable("OMPI_MCA_orte_local_daemon_uri"), mpirun = environment_variable("OMPI_MCA_orte_hnp_uri");
   // A daemon is told the number of daemons. mpirun's own ranks only know the number of machines with ranks, which is not larger.
   return from_addresses(own, mpirun,
-                        std::atoi(variable(own == mpirun ? "OMPI_MCA_orte_num_nodes" : "OMPI_MCA_ess_base_num_procs").c_str()));
+                        std::atoi(environment_variable(own == mpirun ? "OMPI_MCA_orte_num_nodes" : "OMPI_MCA_ess_base_num_procs").c_str()));
 }
 
 std::optional<Mpirun> Mpirun::from_addresses(const std::string& own_daemon, const std::string& mpirun, int daemons) {

@@ -15,6 +15,7 @@
 namespace yamata::simulation {
 
 using Nanoseconds = std::int64_t;
+inline constexpr Nanoseconds kMillisecond = 1'000'000;
 
 struct NetworkOptions {
   Nanoseconds latency = 100'000;  ///< of every message, after its last byte was sent

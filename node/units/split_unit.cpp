@@ -9,7 +9,7 @@
 namespace yamata {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 const std::atomic<bool> kRaised{true};
 
@@ -125,7 +125,7 @@ void SplitUnit::settle() {
   for (std::size_t unit = 0; unit < units_.size(); ++unit) busy = std::max(busy, units_[unit]->busy_seconds() - busy_at_start_[unit]);
   busy_seconds_ += busy;
   if (left() || error_) return;
-  const double now_s = std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+  const double now_s = std::chrono::duration<double>(SteadyClock::now().time_since_epoch()).count();
   std::vector<double> seconds(units_.size());
   for (int label = 1; label < static_cast<int>(shares_.labels()); ++label) {
     for (std::size_t unit = 0; unit < units_.size(); ++unit) seconds[unit] = barrier_.computed_s(label, static_cast<int>(unit));

@@ -41,8 +41,6 @@ std::vector<Kind> detect(const TensorViews& tensors) {
   throw ModelError(fmt::format("{}: its heads are not medusa, dgf, eagle, eagle3 or nextn; name the kind with --heads-kind", path));
 }
 
-std::uint64_t bytes_of(const Matrix& matrix) { return static_cast<std::uint64_t>(matrix.rows) * matrix.row_bytes; }
-
 }  // namespace
 
 DraftHeadsFile DraftHeadsFile::open(const std::string& path, std::optional<Kind> forced) {
@@ -90,7 +88,7 @@ Needs DraftHeadsFile::needs_of_kind(const ModelFile& target, const ContextOption
   const WeightSet target_weights = StageWeights::find(target.file, h, {0, h.layers}).rest;
   Needs needs;
   needs.weight_bytes = kept_bytes(tensors_, matrices);
-  const std::uint64_t output = bytes_of(target_weights.matrix(TensorRole::kOutput));
+  const std::uint64_t output = target_weights.matrix(TensorRole::kOutput).bytes();
   if (kind_ == Kind::kMedusa) {
     const MedusaTensors medusa = MedusaTensors::find(tensors);
     needs.feature_layers = {kOutputFeatures};

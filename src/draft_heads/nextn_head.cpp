@@ -14,8 +14,6 @@ LayerRange range_of(const ModelFile& target) { return {target.h.layers, target.h
 
 Matrix matrix_of(const TensorView& tensor) { return {tensor.type, tensor.rows, tensor.cols, tensor.data, tensor.row_bytes}; }
 
-std::uint64_t bytes_of(const Matrix& matrix) { return static_cast<std::uint64_t>(matrix.rows) * matrix.row_bytes; }
-
 }  // namespace
 
 bool has_nextn_names(const TensorViews& tensors) {
@@ -56,7 +54,7 @@ Needs nextn_needs(const CheckedTensors& tensors, const ContextOptions& context) 
   const gguf::File& file = *tensors.all().gguf();
   const Shard all(h);
   const Matrix target_output = StageWeights::find(target.file, h, {0, h.layers}).rest.matrix(TensorRole::kOutput);
-  const std::uint64_t beside = bytes_of(matrix_of(*found.projection)) + bytes_of(found.output ? matrix_of(*found.output) : target_output);
+  const std::uint64_t beside = matrix_of(*found.projection).bytes() + (found.output ? matrix_of(*found.output) : target_output).bytes();
   const auto floats = static_cast<std::uint64_t>(StageBuffers::of(h, range_of(target), all).floats(1, 0) + 8 * h.dim + h.vocabulary);
   return {
       .feature_layers = {kOutputFeatures},

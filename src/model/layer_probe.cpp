@@ -10,7 +10,7 @@
 namespace yamata {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 
 constexpr microseconds kShortest{10000};  // twice the shortest period of CPU quotas in use
@@ -44,16 +44,16 @@ LayerProbe::LayerProbe(const ModelFile& model, LayerRange layers, ComputeUnit& u
 
 bool LayerProbe::warm_up(std::chrono::milliseconds patience) {
   std::atomic<bool> stop{stop_ && *stop_};
-  const auto deadline = Clock::now() + patience;
+  const auto deadline = SteadyClock::now() + patience;
   stage_.load(&stop);
   while (!unit_.wait_for(std::chrono::milliseconds(10))) {
-    if (Clock::now() > deadline || (stop_ && *stop_)) stop = true;
+    if (SteadyClock::now() > deadline || (stop_ && *stop_)) stop = true;
   }
   if (stop) return false;
   compute();
-  const auto began = Clock::now();
+  const auto began = SteadyClock::now();
   compute();
-  const auto once = std::chrono::duration_cast<microseconds>(Clock::now() - began);
+  const auto once = std::chrono::duration_cast<microseconds>(SteadyClock::now() - began);
   window_ = std::clamp<microseconds>(25 * once, kShortest, kLongest);
   return true;
 }
@@ -78,12 +78,12 @@ std::vector<double> LayerProbe::width_multiples(std::span<const int> widths) {
 }
 
 LayerProbe::Work LayerProbe::window(microseconds length, int rows) {
-  const auto began = Clock::now();
+  const auto began = SteadyClock::now();
   Work work;
   do {
     compute(rows);
     ++work.repetitions;
-    work.took = Clock::now() - began;
+    work.took = SteadyClock::now() - began;
   } while (work.took < length && !(stop_ && *stop_));
   return work;
 }

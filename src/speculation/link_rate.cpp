@@ -11,7 +11,7 @@ constexpr double kMinRow_s = 50e-6, kMaxRow_s = 0.5,
                  kNext = 1.25;                 // seconds a row, each so many times the one before: 8 KB at 1.3 Gbit/s to 130 kbit/s
 constexpr std::array kSlowest{1.0, 1.4, 2.0};  // times the head's stage
 constexpr double kForget = 0.98;               // weight that a run's error keeps with each later one: the last 50 count
-constexpr double kNew = 0.05;                  // weight of the latest run in the latency
+constexpr double kRunWeight = 0.05;            // weight of the latest run in the latency
 constexpr double kAlike = 0.02;                // of a stage's time: rates whose errors differ by no more a run explain it alike
 constexpr double kExpected = 50;               // rows by which a rate that is not expected is wrong at first
 
@@ -61,7 +61,7 @@ void LinkRate::shift(Replay& rate, double late_s) {
 
 void LinkRate::returned(const ReturnedRun& run) {
   if (!run.skipped) ++runs_;
-  const double weight = std::max(kNew, 1 / std::max(1.0, runs_));
+  const double weight = std::max(kRunWeight, 1 / std::max(1.0, runs_));
   for (Replay& rate : rates_) {
     const double left_s = run.returned_s - replay(rate, run);
     // What is true of this run is true of those behind it.

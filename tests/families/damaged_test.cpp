@@ -21,7 +21,7 @@
 namespace yamata::families_test {
 namespace {
 
-using Random = std::mt19937_64;
+using Generator = std::mt19937_64;
 
 class Damaged : public ::testing::TestWithParam<std::string> {
  protected:
@@ -83,7 +83,7 @@ class Damaged : public ::testing::TestWithParam<std::string> {
 
   test::TemporaryFolder folder_;
   CpuUnit unit_{{-1}, cpu::choose_isa()};
-  Random random_{28};
+  Generator random_{28};
   std::string bytes_, whole_;
   std::size_t header_ = 0;
   std::vector<std::pair<std::size_t, std::size_t>> values_;  // positions of the family's metadata

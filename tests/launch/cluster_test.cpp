@@ -14,8 +14,6 @@
 namespace yamata::test {
 namespace {
 
-constexpr const char* kPrompt = "Once upon a time there was";
-
 nlohmann::json result_of(int ranks, Arguments extra = {}) {
   const TemporaryFolder folder;
   Arguments arguments{"run", "-m",     kModel,           "-p", kPrompt, "-n", "32", "--ignore-eos", "--logits-checksum", "-t",

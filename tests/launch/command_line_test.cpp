@@ -14,7 +14,7 @@
 namespace yamata::test {
 namespace {
 
-constexpr const char* kPrompt = "Once upon a time";
+constexpr const char* kOpening = "Once upon a time";
 
 TEST(CommandLine, Help_listsCommandsAndEveryCommandItsFlags) {
   const Outcome all = run(yamata({"--help"}));
@@ -48,8 +48,8 @@ TEST(CommandLine, BadUsage_isExitCode1) {
   expect_fault({"run", "-m", kModel, "-p", "x", "--logits-checksum"}, 1, {"--logits-checksum", "--json"});
   const TemporaryFolder folder;
   expect_fault({"run", "-m", kModel, "-f", folder / "absent"}, 2, {folder / "absent"});
-  expect_fault({"run", "-m", kModel, "-p", kPrompt, "-c", "3"}, 1, {"-c"});
-  expect_fault({"run", "-m", kModel, "-p", kPrompt, "-c", "2000000000"}, 1, {"MiB", "-c"});
+  expect_fault({"run", "-m", kModel, "-p", kOpening, "-c", "3"}, 1, {"-c"});
+  expect_fault({"run", "-m", kModel, "-p", kOpening, "-c", "2000000000"}, 1, {"MiB", "-c"});
   expect_fault({"perplexity", "-m", kModel, "-p", "short", "-c", "512"}, 1, {"-c"});
 }
 
@@ -89,7 +89,7 @@ TEST(CommandLine, DraftOnTheOnlyRank_guesses) {
   const TemporaryFolder folder;
   const Outcome outcome =
       run(yamata({"run", "-m", kModel, "-md", test::source_path("/models/tales-draft-q8_0.gguf"), "--strategy", "pipeinfer", "--policy",
-                  "dynamic-tree", "-p", kPrompt, "-n", "40", "--ignore-eos", "--json", folder / "r.json"}));
+                  "dynamic-tree", "-p", kOpening, "-n", "40", "--ignore-eos", "--json", folder / "r.json"}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const auto json = nlohmann::json::parse(read_file(folder / "r.json"));
   EXPECT_GT(json["accepted"].get<int>(), 0);
@@ -98,7 +98,7 @@ TEST(CommandLine, DraftOnTheOnlyRank_guesses) {
 
 TEST(CommandLine, DraftOnTheOnlyRank_isUsedWithoutBeingAskedFor) {
   const TemporaryFolder folder;
-  const Arguments job{"run", "-m", kModel, "-p", kPrompt, "-n", "40", "--ignore-eos", "--json", folder / "r.json"};
+  const Arguments job{"run", "-m", kModel, "-p", kOpening, "-n", "40", "--ignore-eos", "--json", folder / "r.json"};
   const Outcome alone = run(yamata(job));
   Arguments guessed = job;
   guessed.insert(guessed.end(), {"-md", test::source_path("/models/tales-draft-q8_0.gguf"), "--no-lookup"});
@@ -116,7 +116,7 @@ TEST(CommandLine, DraftOnTheOnlyRank_isUsedWithoutBeingAskedFor) {
 
 TEST(CommandLine, PipeInferOnTheOnlyRank_isWarnedOf) {
   const Arguments job{"run", "--preset", "pipeinfer", "-m", kModel, "-md", test::source_path("/models/tales-draft-q8_0.gguf"),
-                      "-p",  kPrompt,    "-n",        "4"};
+                      "-p",  kOpening,   "-n",        "4"};
   const auto warnings = run(yamata(job)).warnings();
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_TRUE(warnings[0].starts_with("yamata: warning: --preset pipeinfer is for several ranks")) << warnings[0];
@@ -153,7 +153,7 @@ TEST(CommandLine, BadModel_isExitCode2) {
 
 TEST(CommandLine, Results_holdTextIdsAndEveryRank) {
   const TemporaryFolder folder;
-  const Outcome outcome = run(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "8", "--ignore-eos", "--logits-checksum", "--json",
+  const Outcome outcome = run(yamata({"run", "-m", kModel, "-p", kOpening, "-n", "8", "--ignore-eos", "--logits-checksum", "--json",
                                       folder / "r.json", "--csv", folder / "r.csv"}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const auto json = nlohmann::json::parse(read_file(folder / "r.json"));
@@ -168,7 +168,7 @@ TEST(CommandLine, Results_holdTextIdsAndEveryRank) {
 }
 
 TEST(CommandLine, ContextBeyondTraining_isWarnedOf) {
-  const auto err = [](const char* context) { return run(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "2", "-c", context})).err; };
+  const auto err = [](const char* context) { return run(yamata({"run", "-m", kModel, "-p", kOpening, "-n", "2", "-c", context})).err; };
   EXPECT_EQ(err("1024").find("warning"), std::string::npos);
   EXPECT_NE(err("1025").find("warning: a context of 1025 tokens is more than the 1024"), std::string::npos);
 }
@@ -181,15 +181,15 @@ TEST(CommandLine, FullContext_namesARemedyThatHelps) {
     EXPECT_EQ(outcome.complaints().size(), 1u) << outcome.err;
     return outcome.complaints().empty() ? "" : outcome.complaints()[0];
   };
-  EXPECT_NE(said(kPrompt, "32").find("context of 32 tokens is full; raise -c"), std::string::npos);
-  EXPECT_NE(said(kPrompt, "1024").find("context of 1024 tokens is full, and the model was trained for no longer text"), std::string::npos);
+  EXPECT_NE(said(kOpening, "32").find("context of 32 tokens is full; raise -c"), std::string::npos);
+  EXPECT_NE(said(kOpening, "1024").find("context of 1024 tokens is full, and the model was trained for no longer text"), std::string::npos);
   EXPECT_NE(said(long_prompt, "32").find("the context holds 32; raise -c or shorten"), std::string::npos);
   EXPECT_NE(said(long_prompt, "1024").find("the context holds 1024, and the model was trained for no longer text; shorten"),
             std::string::npos);
 }
 
 TEST(CommandLine, FlagsForGuessingWithoutADraft_areWarnedOf) {
-  const std::vector<std::string> plain{"run", "-m", kModel, "-p", kPrompt, "-n", "2", "--ignore-eos"};
+  const std::vector<std::string> plain{"run", "-m", kModel, "-p", kOpening, "-n", "2", "--ignore-eos"};
   const auto with = [&](std::vector<std::string> more) {
     std::vector<std::string> all = plain;
     all.insert(all.end(), more.begin(), more.end());
@@ -216,7 +216,7 @@ TEST(CommandLine, ThreadsThatAreNoNumber_areRefused) {
 TEST(CommandLine, FullDisk_keepsTheOlderResultAndSaysSo) {
   const TemporaryFolder folder;
   write_file(folder / "r.json", "{\"older\": 1}");
-  const Outcome outcome = run(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "40", "--ignore-eos", "--json", folder / "r.json"}), 1024);
+  const Outcome outcome = run(yamata({"run", "-m", kModel, "-p", kOpening, "-n", "40", "--ignore-eos", "--json", folder / "r.json"}), 1024);
   EXPECT_EQ(outcome.code, 2) << outcome.err;
   ASSERT_EQ(outcome.complaints().size(), 1u) << outcome.err;
   EXPECT_NE(outcome.complaints()[0].find("r.json"), std::string::npos) << outcome.err;
@@ -234,7 +234,7 @@ TEST(CommandLine, PromptBytes_areKeptThoughTheyAreNoText) {
 
 TEST(CommandLine, Seed_fixesTheTextAndAnotherChangesIt) {
   const auto text = [](const std::string& seed) {
-    return run(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "24", "--temp", "1", "--seed", seed, "--ignore-eos"})).out;
+    return run(yamata({"run", "-m", kModel, "-p", kOpening, "-n", "24", "--temp", "1", "--seed", seed, "--ignore-eos"})).out;
   };
   EXPECT_EQ(text("7"), text("7"));
   EXPECT_NE(text("7"), text("8"));
@@ -243,7 +243,7 @@ TEST(CommandLine, Seed_fixesTheTextAndAnotherChangesIt) {
 TEST(CommandLine, Threads_changeNoBit) {
   const auto text = [](const std::string& threads) {
     const TemporaryFolder folder;
-    EXPECT_EQ(run(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "16", "-t", threads, "--ignore-eos", "--logits-checksum", "--json",
+    EXPECT_EQ(run(yamata({"run", "-m", kModel, "-p", kOpening, "-n", "16", "-t", threads, "--ignore-eos", "--logits-checksum", "--json",
                           folder / "r.json"}))
                   .code,
               0);
@@ -258,7 +258,7 @@ TEST(CommandLine, CacheTypes_ofKeysAndOfValuesCount) {
   const auto checksum = [](std::vector<std::string> flags) {
     const TemporaryFolder folder;
     std::vector<std::string> words{
-        "run", "-m", kModel, "-p", kPrompt, "-n", "4", "--ignore-eos", "--logits-checksum", "--json", folder / "r.json"};
+        "run", "-m", kModel, "-p", kOpening, "-n", "4", "--ignore-eos", "--logits-checksum", "--json", folder / "r.json"};
     words.insert(words.end(), flags.begin(), flags.end());
     EXPECT_EQ(run(yamata(words)).code, 0);
     return nlohmann::json::parse(read_file(folder / "r.json"))["logits_checksum"].get<std::string>();
@@ -271,7 +271,7 @@ TEST(CommandLine, CacheTypes_ofKeysAndOfValuesCount) {
 }
 
 TEST(CommandLine, CtrlC_endsWithStatisticsAndCode130) {
-  Process process(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "1000000", "-c", "500000", "--ignore-eos"}));
+  Process process(yamata({"run", "-m", kModel, "-p", kOpening, "-n", "1000000", "-c", "500000", "--ignore-eos"}));
   ASSERT_TRUE(process.wait_for_output(20)) << process.err();
   kill(process.pid(), SIGINT);
   EXPECT_EQ(process.wait(), 130);
@@ -281,7 +281,7 @@ TEST(CommandLine, CtrlC_endsWithStatisticsAndCode130) {
 TEST(CommandLine, SuffixStore_isWrittenEvenIfAnotherFileCannotBe) {
   const TemporaryFolder folder;
   const Outcome outcome =
-      run(yamata({"run", "-m", kModel, "-p", kPrompt, "-n", "8", "--json", "/dev/full", "--suffix-store", folder / "s"}));
+      run(yamata({"run", "-m", kModel, "-p", kOpening, "-n", "8", "--json", "/dev/full", "--suffix-store", folder / "s"}));
   EXPECT_EQ(outcome.code, 2) << outcome.err;
   EXPECT_GT(std::filesystem::file_size(folder / "s"), 0u);
 }

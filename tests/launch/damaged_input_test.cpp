@@ -9,9 +9,6 @@
 namespace yamata::test {
 namespace {
 
-constexpr const char* kPrompt = "Once upon a time there was";
-const std::string kDraft = test::source_path("/models/tales-draft-q8_0.gguf");
-
 class TruncatedModel : public testing::Test {
  protected:
   TruncatedModel() : model_(folder_ / "model.gguf"), draft_(folder_ / "draft.gguf") {

@@ -16,7 +16,6 @@ namespace {
 
 const std::string kMedusa = test::source_path("/models/tales-medusa.safetensors");
 const std::string kDgf = test::source_path("/models/tales-dgf.safetensors");
-const std::string kDraft = test::source_path("/models/tales-draft-q8_0.gguf");
 
 nlohmann::json result_of(int ranks, Arguments extra) {
   const TemporaryFolder folder;

@@ -14,7 +14,6 @@
 namespace yamata::test {
 namespace {
 
-const std::string kDraft = test::source_path("/models/tales-draft-q8_0.gguf");
 const std::string kDraftHeads = test::source_path("/models/tales-dgf.safetensors");
 
 CommandLine parse(const Arguments& arguments) {

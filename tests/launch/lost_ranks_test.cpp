@@ -11,8 +11,6 @@
 namespace yamata::test {
 namespace {
 
-constexpr const char* kPrompt = "Once upon a time there was";
-
 class ClusterLoss : public testing::TestWithParam<int> {
  protected:
   ClusterLoss()

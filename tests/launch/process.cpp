@@ -19,7 +19,8 @@
 
 namespace yamata::test {
 
-const std::string kModel = test::source_path("/models/tales-target-q8_0.gguf"), kProgram = YAMATA_PROGRAM;
+const std::string kModel = test::source_path("/models/tales-target-q8_0.gguf"), kDraft = test::source_path("/models/tales-draft-q8_0.gguf"),
+                  kProgram = YAMATA_PROGRAM;
 
 std::string read_file(const std::string& path) {
   std::ostringstream text;

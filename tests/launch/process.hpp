@@ -55,7 +55,9 @@ pid_t parent_of(pid_t process);
 /// The process of a rank of this mpirun.
 pid_t process_of_rank(pid_t mpirun, int rank);
 
-extern const std::string kModel, kProgram;
+/// The demonstration pair, and the program under test.
+extern const std::string kModel, kDraft, kProgram;
+inline constexpr const char* kPrompt = "Once upon a time there was";
 std::string read_file(const std::string& path);
 void write_file(const std::string& path, const std::string& text);
 

@@ -23,8 +23,8 @@ PolicyOptions options(const std::string& name, int draft) {
 }
 
 /// root -> a .5, b .3, c .2; a -> aa .6, ab .4; b -> ba 1; aa -> aaa .5
-struct Example {
-  Example() : tree(1, 10) {
+struct PolicyExample {
+  PolicyExample() : tree(1, 10) {
     const NodeId root = tree.root().id;
     c = tree.add(root, 4, 0.2f, {0, 0.2f});
     a = tree.add(root, 2, 0.5f, {0, 0.5f});
@@ -45,7 +45,7 @@ StaticTree shape(std::initializer_list<StaticTree::Node> nodes) {
 }
 
 TEST(StaticTreePolicy, Guesses_areThoseOfTheShapesRanks) {
-  Example x;
+  PolicyExample x;
   PolicyOptions o = options("static-tree", 4);
   o.tree = shape({{0, 0, 1}, {1, 1, 0}, {0, 0, 0}, {3, 1, 1}});  // 2nd, the 1st below it, 1st, the 2nd below it
   const auto policy = make_policy(o);
@@ -55,7 +55,7 @@ TEST(StaticTreePolicy, Guesses_areThoseOfTheShapesRanks) {
 }
 
 TEST(StaticTreePolicy, GuessesThatAreOut_areNotSentAgain_norWhatIsNotThere) {
-  Example x;
+  PolicyExample x;
   PolicyOptions o = options("static-tree", 8);
   o.tree = shape({{0, 0, 0}, {1, 1, 0}, {2, 2, 0}, {3, 3, 0}, {0, 0, 5}});
   x.tree.at(x.a).sent = true;
@@ -63,7 +63,7 @@ TEST(StaticTreePolicy, GuessesThatAreOut_areNotSentAgain_norWhatIsNotThere) {
 }
 
 TEST(StaticTreePolicy, LittleRoom_isFilledFromAbove) {
-  Example x;
+  PolicyExample x;
   PolicyOptions o = options("static-tree", 8);
   o.tree = shape({{0, 0, 0}, {1, 1, 0}, {2, 2, 0}, {0, 0, 1}});
   EXPECT_EQ(make_policy(o)->choose(x.tree, 3, {}), (Nodes{x.a, x.b, x.aa}));
@@ -98,12 +98,12 @@ TEST(StaticTreePolicy, WithoutAShape_isGrownFromUsualAccuracies) {
   const int second = tree.child(tree.child(0, 0), 0);
   ASSERT_GE(second, 0);
   EXPECT_GE(tree.child(second, 0), 0);
-  Example x;
+  PolicyExample x;
   EXPECT_EQ(make_policy(options("static-tree", 3))->choose(x.tree, 9, {}), (Nodes{x.a, x.b, x.aa}));
 }
 
 TEST(DynamicTreePolicy, MostProbableNodes_withinDepthAndChildren) {
-  Example x;  // paths: a .5, b .3, ba .3, aa .3, c .2, ab .2, aaa .15
+  PolicyExample x;  // paths: a .5, b .3, ba .3, aa .3, c .2, ab .2, aaa .15
   const auto chosen = [&](int n, int depth, int children) {
     PolicyOptions o = options("dynamic-tree", n);
     o.depth = depth;
@@ -121,7 +121,7 @@ TEST(DynamicTreePolicy, MostProbableNodes_withinDepthAndChildren) {
 }
 
 TEST(DynamicTreePolicy, NodesInFlight_countAmongTheN) {
-  Example x;
+  PolicyExample x;
   x.tree.at(x.a).sent = x.tree.at(x.b).sent = true;
   EXPECT_EQ(make_policy(options("dynamic-tree", 3))->choose(x.tree, 100, {}), (Nodes{x.aa}));
   EXPECT_TRUE(make_policy(options("dynamic-tree", 2))->choose(x.tree, 100, {}).empty());
@@ -180,7 +180,7 @@ TEST(MultiSequence, Budget_isTheNumberOfManyDivisorsBelowTheCostRatio) {
 }
 
 TEST(MultiSequence, FirstTokensAboveTheBestTwo_eachBeginASequence) {
-  Example x;  // the best two tokens: .5 .6 = .3; .3 is not above, .2 neither
+  PolicyExample x;  // the best two tokens: .5 .6 = .3; .3 is not above, .2 neither
   const Nodes firsts{x.a, x.b, x.c};
   EXPECT_EQ(MultiSequence::sequences(x.tree, firsts, 6), 1u);
   TokenTree tree(1, 0);

@@ -17,7 +17,7 @@ namespace yamata {
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kMiB = 1 << 20;
 // Open MPI 4.1.4 while it starts, on a single machine:
@@ -28,11 +28,11 @@ constexpr int kThreadsOfMpi = 4;
 /// The launcher announces by SIGCONT or SIGTERM that it ends this process; one that is alive some time later was only continued.
 void let_lower_ranks_end_the_job(std::chrono::milliseconds deadline) {
   constexpr auto kAnnounced = 3000ms, kLook = 20ms;
-  auto end = Clock::now() + patience_with_lower_ranks(mpi_rank_from_environment(), deadline);
-  for (bool announced = false; Clock::now() < end; std::this_thread::sleep_for(kLook)) {
+  auto end = SteadyClock::now() + patience_with_lower_ranks(mpi_rank_from_environment(), deadline);
+  for (bool announced = false; SteadyClock::now() < end; std::this_thread::sleep_for(kLook)) {
     if (announced || !(g_interrupted || g_woken)) continue;
     announced = true;
-    end = Clock::now() + kAnnounced;
+    end = SteadyClock::now() + kAnnounced;
   }
 }
 

@@ -11,15 +11,14 @@
 namespace yamata {
 namespace {
 
-using Json = nlohmann::json;
 using Path = std::vector<std::int32_t>;
 
 constexpr std::int32_t kRanks = 64;
 
 /// Whatever is no rank becomes -1.
-Path read_path(const Json& json) {
+Path read_path(const nlohmann::json& json) {
   Path path;
-  for (const auto& rank : json.get<std::vector<Json>>()) {
+  for (const auto& rank : json.get<std::vector<nlohmann::json>>()) {
     const bool fits = rank.is_number_integer() && rank >= 0 && rank < kRanks;
     path.push_back(fits ? rank.get<std::int32_t>() : -1);
   }
@@ -36,15 +35,15 @@ void add(StaticTree& tree, const Path& path) {
   tree.nodes.push_back({parent, static_cast<std::int32_t>(path.size()) - 1, path.back()});
 }
 
-StaticTree parse(const Json& json, int guesses) {
+StaticTree parse(const nlohmann::json& json, int guesses) {
   StaticTree tree;
   if (json.contains("tree")) {
     std::vector<Path> paths;
-    for (const Json& path : json.at("tree").get<std::vector<Json>>()) paths.push_back(read_path(path));
+    for (const nlohmann::json& path : json.at("tree").get<std::vector<nlohmann::json>>()) paths.push_back(read_path(path));
     std::stable_sort(paths.begin(), paths.end(), [](const Path& a, const Path& b) { return a.size() < b.size(); });
     for (const Path& path : paths) add(tree, path);
   } else {
-    for (const Json& source : json.at("sources")) {
+    for (const nlohmann::json& source : json.at("sources")) {
       if (source.at("name") == "all") tree = greedy_tree(source.at("accuracies").get<LevelAccuracies>(), guesses + 1);
     }
   }
@@ -57,10 +56,10 @@ StaticTree parse(const Json& json, int guesses) {
 StaticTree read_tree(const std::string& file, int guesses) {
   const std::string text = read_text(file, {"--tree"});
   try {
-    return parse(Json::parse(text), guesses);
-  } catch (const Json::parse_error&) {
+    return parse(nlohmann::json::parse(text), guesses);
+  } catch (const nlohmann::json::parse_error&) {
     throw ModelError(fmt::format("{} is not JSON; check --tree", file));
-  } catch (const Json::exception&) {
+  } catch (const nlohmann::json::exception&) {
     throw ModelError(
         fmt::format("{} is not a tree of guesses: it has no \"tree\", such as {{\"tree\": [[0], [0, 0], [1]]}}, and is not a file of "
                     "yamata acceptance --json; check --tree",

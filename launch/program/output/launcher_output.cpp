@@ -23,7 +23,7 @@
 namespace yamata {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 constexpr auto kBehind = std::chrono::seconds(1);    // on a busy machine
 constexpr auto kStalled = std::chrono::seconds(10);  // on a slow file server
@@ -98,16 +98,16 @@ bool LauncherOutput::loses(std::uint64_t bytes) const {
   if (launcher_ == 0 || bytes == 0) return false;
   if (never_writes_) return true;
   std::uint64_t written = 0;
-  for (auto grew = Clock::now(), stopped = grew; kill(launcher_, 0) == 0;) {
+  for (auto grew = SteadyClock::now(), stopped = grew; kill(launcher_, 0) == 0;) {
     const std::uint64_t now = position() - began_;
     if (now >= bytes) return false;
-    if (now > written) grew = Clock::now();
-    if (process_state(launcher_) == 'T') stopped = Clock::now();
+    if (now > written) grew = SteadyClock::now();
+    if (process_state(launcher_) == 'T') stopped = SteadyClock::now();
     written = std::max(written, now);
-    const auto still = Clock::now() - grew;
+    const auto still = SteadyClock::now() - grew;
     if (still > kBehind && is_full()) return true;
     if (still > kBehind && written == 0) return false;  // mpirun's flags send the output elsewhere
-    if (Clock::now() - std::max(grew, stopped) > kStalled) return true;
+    if (SteadyClock::now() - std::max(grew, stopped) > kStalled) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return false;

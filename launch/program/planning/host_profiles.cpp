@@ -20,13 +20,11 @@ namespace {
 const std::regex kHostLine(R"(\s*([A-Za-z0-9][A-Za-z0-9._:@-]*)((?:\s+[A-Za-z_-]+\s*=\s*\S+)*)\s*(?:#.*)?)");
 const std::regex kNoSlots(R"(\s(?:max[-_])?(?:slots|count|cpu)\s*=\s*(?!0*[1-9][0-9]*(?:\s|$))\S+)");
 
-using Json = nlohmann::json;
-
 /// The measured widths in ascending order.
-std::vector<simulation::WidthTime> read_widths(const Json& runs) {
+std::vector<simulation::WidthTime> read_widths(const nlohmann::json& runs) {
   constexpr double kMaxRows = 1024, kMaxSeconds = 1e6;  // as many rows as yamata profile measures
   std::vector<simulation::WidthTime> widths;
-  for (const Json& run : runs) {
+  for (const nlohmann::json& run : runs) {
     const std::string where = fmt::format("widths[{}].", widths.size());
     const std::int64_t rows = whole_number(run, "width", 1, kMaxRows, where);
     widths.push_back({static_cast<std::size_t>(rows), number(run, "time_s", 1e-12, kMaxSeconds, where)});
@@ -38,8 +36,8 @@ std::vector<simulation::WidthTime> read_widths(const Json& runs) {
   return widths;
 }
 
-HostProfile read_profile(const Json& j) {
-  const Json& machine = j.at("machine");
+HostProfile read_profile(const nlohmann::json& j) {
+  const nlohmann::json& machine = j.at("machine");
   if (!j.contains("model")) throw ModelError("it is of a machine without a model; add one: yamata profile -m FILE.gguf --json ...");
   HostProfile profile;
   PlannedHost& host = profile.host;
@@ -79,11 +77,11 @@ std::vector<std::string> read_hostfile(const std::string& path) {
 HostProfile read_profile(const std::string& path) {
   const std::string text = read_text(path, {"--profiles"});  // its errors name the file
   try {
-    HostProfile profile = read_profile(Json::parse(text));
+    HostProfile profile = read_profile(nlohmann::json::parse(text));
     profile.file = path;
     profile.host.name = std::filesystem::path(path).stem();
     return profile;
-  } catch (const Json::exception&) {
+  } catch (const nlohmann::json::exception&) {
     throw ModelError(fmt::format("{} is no profile; 'yamata profile -m FILE.gguf --json FILE' writes one", path));
   } catch (const ModelError& error) {
     throw ModelError(fmt::format("{}: {}", path, error.what()));

@@ -16,8 +16,8 @@
 namespace yamata {
 namespace {
 
-constexpr double kSame = 0.97;     // relative to the fastest layout's speed: a simpler layout that reaches this is chosen
-constexpr double kWorthIt = 1.05;  // least gain of more than one machine: forecasts have an error of some percent
+constexpr double kSame = 0.97;               // relative to the fastest layout's speed: a simpler layout that reaches this is chosen
+constexpr double kWorthMoreMachines = 1.05;  // least gain of more than one machine: forecasts have an error of some percent
 constexpr std::size_t kForecasts = 8;
 
 /// The measured latency includes the work of sending and receiving a message. The first message's additional delay (wake-up) is only one
@@ -50,7 +50,7 @@ const Forecast& preferred(const std::vector<Forecast>& forecasts, const Forecast
   for (const Forecast& f : forecasts) {
     if (f.tokens_per_s >= kSame * forecasts.front().tokens_per_s && complexity(f) < complexity(*chosen)) chosen = &f;
   }
-  return alone && chosen->tokens_per_s < kWorthIt * alone->tokens_per_s ? *alone : *chosen;
+  return alone && chosen->tokens_per_s < kWorthMoreMachines * alone->tokens_per_s ? *alone : *chosen;
 }
 
 /// Applies what earlier jobs have shown. The fastest is first again.

@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 using simulation::Nanoseconds;
 using simulation::NetworkOptions;
 
-constexpr int kWidths = 17;  // number of widths in the file: beyond the widest measured width, the last increment is repeated
+constexpr int kPlannedWidths = 17;  // number of widths in the file: beyond the widest measured width, the last increment is repeated
 
 double milliseconds(Nanoseconds time) { return 1e-6 * static_cast<double>(time); }
 
@@ -32,7 +32,7 @@ void write_link(const NetworkOptions& link, Json& j) {
 
 Json json_of(const PlannedHost& host) {
   Json j{{"name", host.name}, {"ns_per_byte", host.ns_per_byte}, {"threads", host.threads}, {"free_bytes", host.free_bytes}};
-  for (std::size_t rows = 1; rows <= kWidths; ++rows) j["width_multiples"].push_back(host.width(rows));
+  for (std::size_t rows = 1; rows <= kPlannedWidths; ++rows) j["width_multiples"].push_back(host.width(rows));
   if (host.link) write_link(*host.link, j);
   return j;
 }
@@ -67,8 +67,8 @@ PlannedHost read_host(const Json& j) {
   host.threads = static_cast<int>(number(j, "threads", 1, 1e6));
   host.free_bytes = j.at("free_bytes").get<std::uint64_t>();
   const auto multiples = j.at("width_multiples").get<std::vector<double>>();
-  const bool right = multiples.size() == kWidths && std::ranges::all_of(multiples, [](double m) { return m > 0 && m < 1e6; });
-  if (!right) throw ModelError(fmt::format("'width_multiples' are not {} multiples", kWidths));
+  const bool right = multiples.size() == kPlannedWidths && std::ranges::all_of(multiples, [](double m) { return m > 0 && m < 1e6; });
+  if (!right) throw ModelError(fmt::format("'width_multiples' are not {} multiples", kPlannedWidths));
   host.width = simulation::WidthCost(multiples);
   if (j.contains("latency_ms")) host.link = read_link(j);
   return host;

@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t kMinRuns = 16;
 constexpr double kMinBusy_s = 0.1;
 constexpr double kMuchSlower = 2;
-constexpr double kWorthIt = 0.9;  // relative to the slowest stage's time
+constexpr double kWorthAnotherSplit = 0.9;  // relative to the slowest stage's time
 
 /// The time of the slowest stage.
 double bottleneck(const std::vector<double>& costs, const std::vector<double>& ns_per_byte, const std::vector<LayerRange>& split) {
@@ -64,7 +64,7 @@ std::string split_advice(const ModelFile& target, const Layout& layout, const st
   std::vector<RankStrength> strengths;
   for (std::size_t s = 0; s < stages; ++s) strengths.push_back({settled[s], capacities[static_cast<std::size_t>(layout.front().ranks[s])]});
   const auto better = split_layers(target.file, target.h, strengths, cache_bytes, work);
-  if (better.empty() || bottleneck(costs, ns_per_byte, better) > kWorthIt * bottleneck(costs, ns_per_byte, split)) return "";
+  if (better.empty() || bottleneck(costs, ns_per_byte, better) > kWorthAnotherSplit * bottleneck(costs, ns_per_byte, split)) return "";
   return fmt::format("rank {} ({}) took {:.1f} times as long for its share as the other stages; faster would be {}\n", rank, report.host,
                      ns_per_byte[slow] / others, flag_text(better, layout));
 }

@@ -18,7 +18,7 @@
 namespace yamata {
 namespace {
 
-constexpr double kWorthIt = 0.95;
+constexpr double kWorthFewerThreads = 0.95;
 constexpr double kOutdated = 1.1;
 constexpr std::size_t kRounds = 3;
 
@@ -41,7 +41,7 @@ bool is_faster(ThreadTrial& one, ThreadTrial& than) {
     const double before = than.ns_per_byte();
     ratio = one.ns_per_byte() / before;
   }
-  return median(ratios) < kWorthIt;
+  return median(ratios) < kWorthFewerThreads;
 }
 
 /// The index of the fastest choice; nothing if it cannot be measured.

@@ -2,8 +2,10 @@
 memory: one line and exit code 2."""
 import contextlib
 import os
+import pathlib
 import signal
 import sys
+import tempfile
 
 
 def say():
@@ -66,6 +68,15 @@ def postponed():
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def temporary_folder(prefix='yamata-'):
+    """The path of a folder that is removed at the end of the block, also if an interruption comes while it is made."""
+    with postponed():
+        folder = tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
+    with folder:
+        yield pathlib.Path(folder.name)
 
 
 def end_at_once(*_):

@@ -10,9 +10,8 @@
 #include <simde/x86/f16c.h>
 #include <simde/x86/fma.h>
 // SIMDe has these under other names.
-#ifndef _mm512_shuffle_f32x4
+#undef _mm512_shuffle_f32x4  // GCC's headers have macros, without optimization
 #define _mm512_shuffle_f32x4 simde_mm512_shuffle_f32x4
-#endif
 #define _mm256_dpbusd_avx_epi32 simde_mm256_dpbusd_epi32
 #endif
 #elif defined(YAMATA_NEON)

@@ -9,14 +9,14 @@
 namespace yamata {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 constexpr int kPasses = 3;
 constexpr auto kWindow = std::chrono::milliseconds(10);  // twice the shortest period of CPU quotas in use
 constexpr std::size_t kPassBytes = cpu::kProbeWords * sizeof(std::uint64_t);
 constexpr std::size_t kMiB = 1 << 20;
 
-double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
+double seconds(SteadyClock::duration d) { return std::chrono::duration<double>(d).count(); }
 
 }  // namespace
 
@@ -39,7 +39,7 @@ MachineProbe::Part MachineProbe::part(int thread, int threads) const {
 /// The best rate of several passes: the work of all threads, divided by the time from the first thread's start to the last one's end.
 double MachineProbe::rate(int threads, const std::function<double(int thread)>& work) {
   struct alignas(64) Times {
-    Clock::time_point began, ended;
+    SteadyClock::time_point began, ended;
     double units = 0;
   };
   std::vector<Times> times(static_cast<std::size_t>(threads));
@@ -49,9 +49,9 @@ double MachineProbe::rate(int threads, const std::function<double(int thread)>& 
     pool.start([&](int thread) {
       Times& mine = times[static_cast<std::size_t>(thread)];
       pool.barrier();
-      mine.began = Clock::now();
+      mine.began = SteadyClock::now();
       mine.units = work(thread);
-      mine.ended = Clock::now();
+      mine.ended = SteadyClock::now();
     });
     pool.wait();
     Times all = times.front();
@@ -78,10 +78,10 @@ double MachineProbe::multiply_rate(int threads, std::uint64_t (*multiply)(std::u
   constexpr std::uint32_t kRounds = 1 << 13;
   return rate(threads, [&](int) {
     double operations = 0;
-    const auto until = Clock::now() + kWindow;
+    const auto until = SteadyClock::now() + kWindow;
     do {
       operations += 2.0 * static_cast<double>(multiply(kRounds));
-    } while (Clock::now() < until);
+    } while (SteadyClock::now() < until);
     return operations;
   });
 }
@@ -94,12 +94,12 @@ double MachineProbe::barrier_s(int threads) {
   ThreadPool pool({cpus_.begin(), cpus_.begin() + threads});
   double best = 0;
   for (int pass = 0; pass < kPasses; ++pass) {
-    Clock::duration took{};
+    SteadyClock::duration took{};
     pool.start([&](int thread) {
       pool.barrier();
-      const auto began = Clock::now();
+      const auto began = SteadyClock::now();
       for (int i = 0; i < kBarriers; ++i) pool.barrier();
-      if (thread == 0) took = Clock::now() - began;
+      if (thread == 0) took = SteadyClock::now() - began;
     });
     pool.wait();
     const double each = seconds(took) / kBarriers;

@@ -13,7 +13,7 @@
 namespace yamata::cuda {
 namespace {
 
-constexpr int kFloatLanes = 16, kPackThreads = 256;
+constexpr int kFloatLanes = 16, kPackFloatThreads = 256;
 constexpr int kFloatSteps = 8;  // weights of a lane in a group
 constexpr std::int64_t kFloatGroup = kFloatSteps * kFloatLanes;
 
@@ -42,12 +42,12 @@ struct BrainWeights {
 constexpr std::int64_t packed_cols(std::int64_t cols) { return divide_up(cols, kFloatGroup) * kFloatGroup; }
 
 template <class Weights>
-YAMATA_KERNEL void YAMATA_BOUNDS(kPackThreads) pack_floats(const PackArgs a) {
+YAMATA_KERNEL void YAMATA_BOUNDS(kPackFloatThreads) pack_floats(const PackArgs a) {
   using Element = typename Weights::Element;
   const std::int64_t row = a.begin + simt::block_x(), cols = packed_cols(a.cols);
   const auto* source = reinterpret_cast<const Element*>(a.source + static_cast<std::size_t>(row) * a.row_bytes);
   Element* out = reinterpret_cast<Element*>(a.panels) + row * cols;
-  for (std::int64_t i = simt::thread(); i < cols; i += kPackThreads) {
+  for (std::int64_t i = simt::thread(); i < cols; i += kPackFloatThreads) {
     const std::int64_t group = i / kFloatGroup * kFloatGroup, lane = i % kFloatGroup / kFloatSteps, step = i % kFloatSteps;
     const std::int64_t col = group + step * kFloatLanes + lane;
     out[i] = simt::within(col, a.cols) ? source[col] : Element{0};
@@ -228,7 +228,7 @@ void multiply_float_rows(const ProductArgs& a, Stream stream) {
 
 template <class Weights>
 void pack_float_rows(const PackArgs& a, Stream stream) {
-  if (a.begin < a.end) simt::launch(&pack_floats<Weights>, {static_cast<unsigned>(a.end - a.begin), 1}, kPackThreads, 0, stream, a);
+  if (a.begin < a.end) simt::launch(&pack_floats<Weights>, {static_cast<unsigned>(a.end - a.begin), 1}, kPackFloatThreads, 0, stream, a);
 }
 
 }  // namespace

@@ -13,7 +13,6 @@
 namespace yamata::test {
 namespace {
 
-const std::string kDraft = test::source_path("/models/tales-draft-q8_0.gguf");
 const std::string kPrompts = test::source_path("/launch/experiments/tales.jsonl");
 
 nlohmann::json source(const nlohmann::json& json, const std::string& name) {

@@ -26,7 +26,7 @@
 namespace yamata::test {
 namespace {
 
-constexpr int kCode = 7;
+constexpr int kOwnCode = 7;
 constexpr ssize_t kMuch = 1 << 20;  // bytes, more than a pipe holds
 
 /// A port of this machine, told to ranks as mpirun's.
@@ -65,7 +65,7 @@ int end_of_mpirun(void (*last)(int port)) {
     const int port = listen_as_mpirun();
     end_a_rank();
     last(port);
-    _exit(kCode);
+    _exit(kOwnCode);
   }
   int status = 0;
   waitpid(mpirun, &status, 0);
@@ -88,7 +88,7 @@ TEST(LauncherEnd, MpirunThatActsOnItsConnections_endsByItself) {
       if (poll(&waiting, 1, 10) == 1) close(accept(port, nullptr, nullptr));
     }
   });
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kCode) << status;
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kOwnCode) << status;
 }
 
 TEST(LauncherEnd, MpirunThatWaitsForItsReader_endsByItself) {
@@ -104,7 +104,7 @@ TEST(LauncherEnd, MpirunThatWaitsForItsReader_endsByItself) {
     if (write(output[1], text.data(), kMuch) != kMuch) _exit(1);
     reader.join();
   });
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kCode) << status;
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kOwnCode) << status;
 }
 
 /// Ends when all that the caller's `child` leaves behind has ended, too.

@@ -14,7 +14,7 @@
 namespace yamata::test {
 namespace {
 
-const std::string kNotes = "my notes\n", kDraft = test::source_path("/models/tales-draft-q8_0.gguf");
+const std::string kNotes = "my notes\n";
 const std::string kDraftHeads = test::source_path("/models/tales-medusa.safetensors");
 
 /// A safetensors file of empty tensors with these names.

@@ -3,12 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/launch/planning/times.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace yamata {
 namespace {
-
-constexpr std::int64_t kNow = 1'800'000'000, kDay = 24 * 60 * 60;
 
 class KeptLinksTest : public testing::Test {
  protected:

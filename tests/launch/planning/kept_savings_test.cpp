@@ -7,12 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "tests/launch/planning/times.hpp"
 #include "tests/temporary_folder.hpp"
 
 namespace yamata {
 namespace {
-
-constexpr std::int64_t kNow = 1'800'000'000, kHour = 3600, kDay = 24 * kHour;
 
 class KeptSavingsTest : public testing::Test {
  protected:

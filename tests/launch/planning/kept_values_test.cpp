@@ -15,6 +15,7 @@
 #include <set>
 #include <vector>
 
+#include "tests/launch/planning/times.hpp"
 #include "tests/launch/process.hpp"
 
 namespace yamata {
@@ -22,7 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kNow = 1'800'000'000, kHour = 3600, kDay = 24 * kHour;
 constexpr std::chrono::minutes kPatient(10);
 
 class KeptValuesTest : public testing::Test {

@@ -7,12 +7,12 @@
 #include <filesystem>
 #include <limits>
 
+#include "tests/launch/planning/times.hpp"
 #include "tests/launch/process.hpp"
 
 namespace yamata {
 namespace {
 
-constexpr std::int64_t kNow = 1'800'000'000, kHour = 3600, kDay = 24 * kHour;
 const MeasurementKey kKey{"host-1", "avx2", 0xabcdef, 4, 0, 2};
 
 const std::vector<MeasuredSpeed> kOne{{1, kNow}};

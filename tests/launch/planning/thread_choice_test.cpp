@@ -9,6 +9,7 @@
 
 #include "launch/program/output/report.hpp"
 #include "node/topology.hpp"
+#include "tests/launch/planning/times.hpp"
 #include "tests/launch/process.hpp"
 
 namespace yamata {
@@ -19,8 +20,6 @@ wire::Hello rank(const std::string& host, int threads, int cpus, const std::stri
   hello.host = host, hello.threads = threads, hello.logical_cpus = cpus, hello.cpu_group = group;
   return hello;
 }
-
-constexpr std::int64_t kNow = 1'800'000'000, kHour = 3600;
 
 /// Choices of 4, 2 and 1 threads on a machine whose speeds the test sets.
 class ThreadChoiceTest : public testing::Test {

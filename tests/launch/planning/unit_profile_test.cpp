@@ -5,13 +5,13 @@
 
 #include "node/cpu/cpu_unit.hpp"
 #include "node/spin_wait.hpp"
+#include "tests/launch/planning/times.hpp"
 #include "tests/launch/process.hpp"
 
 namespace yamata {
 namespace {
 
-constexpr std::int64_t kNow = 1'800'000'000, kHour = 3600;
-const MeasurementKey kKey{"host-1", "avx2", 0xabcdef, 4, 0, 1, Numa::kAuto, "cpu:0+cpu:1"};
+const MeasurementKey kProfileKey{"host-1", "avx2", 0xabcdef, 4, 0, 1, Numa::kAuto, "cpu:0+cpu:1"};
 const WorkKind kProduct{.what = WorkKind::What::kProduct, .outputs = 128, .inputs = 64, .width_class = 3, .context = 0};
 const WorkKind kAttention{.what = WorkKind::What::kAttention, .outputs = 8, .inputs = 32, .width_class = 0, .context = 256};
 
@@ -19,15 +19,15 @@ UnitProfile profile() { return {0.125, {{kProduct, {0.001, 0.003}, {0.7, 0.3}}, 
 
 class UnitProfileTest : public testing::Test {
  protected:
-  void write(const std::string& text) { keep_value(folder_ / "", {kKey.name(".units"), text, kNow + kKept_s}, kNow); }
-  std::optional<UnitProfile> read(std::int64_t now_s = kNow) { return read_unit_profile(folder_ / "", kKey, now_s); }
+  void write(const std::string& text) { keep_value(folder_ / "", {kProfileKey.name(".units"), text, kNow + kKept_s}, kNow); }
+  std::optional<UnitProfile> read(std::int64_t now_s = kNow) { return read_unit_profile(folder_ / "", kProfileKey, now_s); }
 
   test::TemporaryFolder folder_;
 };
 
 TEST_F(UnitProfileTest, isReadForADay) {
   EXPECT_FALSE(read());
-  keep_unit_profile(folder_ / "", kKey, profile(), kNow);
+  keep_unit_profile(folder_ / "", kProfileKey, profile(), kNow);
   const auto kept = read(kNow + 23 * kHour);
   ASSERT_TRUE(kept);
   EXPECT_EQ(kept->ns_per_byte, 0.125);
@@ -38,7 +38,7 @@ TEST_F(UnitProfileTest, isReadForADay) {
   EXPECT_EQ(kept->works[1].shares, (std::vector<double>{0.25, 0.75}));
   EXPECT_FALSE(read(kNow + 24 * kHour));
   EXPECT_FALSE(read(kNow - 1));
-  MeasurementKey other = kKey;
+  MeasurementKey other = kProfileKey;
   other.units = "cpu:0+cpu:2";
   EXPECT_FALSE(read_unit_profile(folder_ / "", other, kNow)) << "of other units";
 }

@@ -16,8 +16,8 @@ namespace yamata::test {
 namespace {
 
 using wire::Bytes;
-constexpr std::size_t kShare = 10;  // part of all rounds: each of these simulates a whole conversation
-constexpr int kMaxSteps = 2000;     // more steps mean that it hangs
+constexpr std::size_t kStreamShare = 10;  // part of all rounds: each of these simulates a whole conversation
+constexpr int kMaxStreamSteps = 2000;     // more steps mean that it hangs
 
 simulation::TableShape table_shape(std::int32_t stage, std::int32_t stages, std::int32_t cells = kSampleCells) {
   simulation::TableShape shape;
@@ -41,7 +41,7 @@ class DamagedStreamTest : public testing::Test {
   void play_rounds(const std::vector<Sent>& whole, Play play) {
     EXPECT_NO_THROW(play(whole));
     std::size_t refused = 0;
-    for (std::size_t round = 0; round < damage_rounds() / kShare; ++round) {
+    for (std::size_t round = 0; round < damage_rounds() / kStreamShare; ++round) {
       std::vector<Sent> messages = whole;
       Bytes& bytes = messages[random_() % messages.size()].bytes;
       bytes = damage(bytes, messages[random_() % messages.size()].bytes, random_);
@@ -58,7 +58,7 @@ class DamagedStreamTest : public testing::Test {
   }
   template <class Step>
   static void run(Step step) {
-    for (int i = 0; step(); ++i) ASSERT_LT(i, kMaxSteps) << "it does not come to an end";
+    for (int i = 0; step(); ++i) ASSERT_LT(i, kMaxStreamSteps) << "it does not come to an end";
   }
 
   std::mt19937_64 random_{4};

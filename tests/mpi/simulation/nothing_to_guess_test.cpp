@@ -6,11 +6,9 @@
 namespace yamata::simulation {
 namespace {
 
-constexpr Nanoseconds kMs = 1'000'000;
-
 Scenario ranks_without_a_draft(int stages, Strategy strategy, double row, std::int32_t vocabulary) {
   Scenario s;
-  s.stages.assign(static_cast<std::size_t>(stages), 24 * kMs / stages);
+  s.stages.assign(static_cast<std::size_t>(stages), 24 * kMillisecond / stages);
   s.slowness.assign(s.stages.size(), 1.0);
   s.width = WidthCost({row});
   s.text.vocabulary = vocabulary;

@@ -8,15 +8,13 @@
 namespace yamata::simulation {
 namespace {
 
-constexpr Nanoseconds kMs = 1'000'000;
-
 /// Four ranks, one of them a drafter unless the strategy is iterative; 50 ms per token, activations of 16 KB per row.
 Scenario four_ranks(Strategy strategy, double mbit_s, Nanoseconds latency) {
   Scenario s;
   const bool drafts = strategy != Strategy::kIterative;
   const int stages = drafts ? 3 : 4;
-  s.stages.assign(static_cast<std::size_t>(stages), 50 * kMs / stages);
-  if (drafts) s.drafters = {kMs * 5 / 2};
+  s.stages.assign(static_cast<std::size_t>(stages), 50 * kMillisecond / stages);
+  if (drafts) s.drafters = {kMillisecond * 5 / 2};
   s.slowness.assign(4, 1.0);
   s.width = s.draft_width = WidthCost({0.05});
   s.network = {.latency = latency, .bytes_per_s = mbit_s * 1e6 / 8, .wake_up = 50'000};
@@ -31,7 +29,7 @@ Scenario four_ranks(Strategy strategy, double mbit_s, Nanoseconds latency) {
 }
 
 /// Seconds for two texts.
-double time_of(Scenario s) {
+double time_over_links(Scenario s) {
   double seconds = 0;
   for (s.text.seed = 0; s.text.seed < 2; ++s.text.seed) {
     const Outcome outcome = simulate(s);
@@ -43,12 +41,12 @@ double time_of(Scenario s) {
 
 TEST(SlowLinks, PipeInfer_isTheFastestOnEveryLink) {
   for (const double mbit_s : {1000.0, 100.0, 10.0}) {
-    for (const Nanoseconds latency : {kMs / 10, 5 * kMs, 25 * kMs, 100 * kMs}) {
-      const double pipeinfer = time_of(four_ranks(Strategy::kPipeInfer, mbit_s, latency));
-      const double speculative = time_of(four_ranks(Strategy::kSpeculative, mbit_s, latency));
-      const double iterative = time_of(four_ranks(Strategy::kIterative, mbit_s, latency));
+    for (const Nanoseconds latency : {kMillisecond / 10, 5 * kMillisecond, 25 * kMillisecond, 100 * kMillisecond}) {
+      const double pipeinfer = time_over_links(four_ranks(Strategy::kPipeInfer, mbit_s, latency));
+      const double speculative = time_over_links(four_ranks(Strategy::kSpeculative, mbit_s, latency));
+      const double iterative = time_over_links(four_ranks(Strategy::kIterative, mbit_s, latency));
       EXPECT_LT(pipeinfer, iterative / 0.98) << mbit_s << " Mbit/s, " << latency;
-      EXPECT_LT(pipeinfer, speculative / (latency < 25 * kMs ? 1.1 : 1.3)) << mbit_s << " Mbit/s, " << latency;
+      EXPECT_LT(pipeinfer, speculative / (latency < 25 * kMillisecond ? 1.1 : 1.3)) << mbit_s << " Mbit/s, " << latency;
       EXPECT_LT(speculative, iterative) << mbit_s << " Mbit/s, " << latency;
     }
   }
@@ -57,25 +55,25 @@ TEST(SlowLinks, PipeInfer_isTheFastestOnEveryLink) {
 TEST(SlowLinks, Runs_areAsWideAsTheLinkCarries) {
   for (const Strategy strategy : {Strategy::kSpeculative, Strategy::kPipeInfer}) {
     for (const double mbit_s : {1000.0, 10.0}) {
-      Scenario s = four_ranks(strategy, mbit_s, 25 * kMs);
-      const double free = time_of(s);
+      Scenario s = four_ranks(strategy, mbit_s, 25 * kMillisecond);
+      const double free = time_over_links(s);
       for (const int most : {1, 2, 4}) {
         s.decode.policy.draft = most;
-        EXPECT_LT(free, 1.05 * time_of(s)) << mbit_s << " Mbit/s, at most " << most;
+        EXPECT_LT(free, 1.05 * time_over_links(s)) << mbit_s << " Mbit/s, at most " << most;
       }
     }
   }
 }
 
 TEST(SlowLinks, ResultsOfAllLogits_areMuchToSendBack) {
-  Scenario s = four_ranks(Strategy::kPipeInfer, 100, kMs / 10);
+  Scenario s = four_ranks(Strategy::kPipeInfer, 100, kMillisecond / 10);
   s.decode.logits = 0;  // 128 KB per row
-  const double free = time_of(s);
+  const double free = time_over_links(s);
   s.decode.policy.draft = 1;
-  EXPECT_LT(free, 1.05 * time_of(s));
-  Scenario plain = four_ranks(Strategy::kIterative, 100, kMs / 10);
+  EXPECT_LT(free, 1.05 * time_over_links(s));
+  Scenario plain = four_ranks(Strategy::kIterative, 100, kMillisecond / 10);
   plain.decode.logits = 0;
-  EXPECT_LT(free, time_of(plain) / 0.98);
+  EXPECT_LT(free, time_over_links(plain) / 0.98);
 }
 
 }  // namespace

@@ -12,13 +12,11 @@
 namespace yamata::simulation {
 namespace {
 
-constexpr Nanoseconds kMs = 1'000'000;
-
 /// Machines and a network without costs except the time of the layers and of the drafts.
 Scenario ideal(int stages, Strategy strategy) {
   Scenario s;
-  s.stages.assign(static_cast<std::size_t>(stages), 24 * kMs / stages);
-  if (strategy != Strategy::kIterative) s.drafters = {kMs / 10};
+  s.stages.assign(static_cast<std::size_t>(stages), 24 * kMillisecond / stages);
+  if (strategy != Strategy::kIterative) s.drafters = {kMillisecond / 10};
   s.slowness.assign(s.stages.size() + s.drafters.size(), 1.0);
   s.width = s.draft_width = WidthCost({0});
   s.network = {0, 1e18, 0};
@@ -57,16 +55,16 @@ Nanoseconds time_of(const Scenario& scenario) {
 
 TEST(VirtualCluster, OneStageIterative_takesTheStagesTimePerToken) {
   const Outcome outcome = simulate(ideal(1, Strategy::kIterative));
-  EXPECT_EQ(outcome.prefill, 24 * kMs);
-  for (std::size_t i = 0; i < outcome.arrived.size(); ++i) EXPECT_EQ(outcome.arrived[i], static_cast<Nanoseconds>(i) * 24 * kMs);
+  EXPECT_EQ(outcome.prefill, 24 * kMillisecond);
+  for (std::size_t i = 0; i < outcome.arrived.size(); ++i) EXPECT_EQ(outcome.arrived[i], static_cast<Nanoseconds>(i) * 24 * kMillisecond);
   EXPECT_DOUBLE_EQ(outcome.stage_busy.at(0), 1.0);
 }
 
 TEST(VirtualCluster, IterativePipeline_takesTheSumOfItsStagesAndOfItsMessages) {
   Scenario s = ideal(4, Strategy::kIterative);
-  EXPECT_EQ(time_of(s), 63 * 24 * kMs);
-  s.network.latency = kMs;  // three hops, and the way back of the logits
-  EXPECT_EQ(time_of(s), 63 * 28 * kMs);
+  EXPECT_EQ(time_of(s), 63 * 24 * kMillisecond);
+  s.network.latency = kMillisecond;  // three hops, and the way back of the logits
+  EXPECT_EQ(time_of(s), 63 * 28 * kMillisecond);
 }
 
 TEST(VirtualCluster, PerfectDrafterInSingleRows_givesAlmostATokenPerStageTime) {
@@ -74,7 +72,7 @@ TEST(VirtualCluster, PerfectDrafterInSingleRows_givesAlmostATokenPerStageTime) {
     Scenario s = ideal(stages, Strategy::kPipeInfer);
     s.decode.policy.draft = 1;
     s.text.top1 = s.text.top4 = 1;
-    const double faster = 63.0 * 24 * kMs / static_cast<double>(time_of(s));
+    const double faster = 63.0 * 24 * kMillisecond / static_cast<double>(time_of(s));
     EXPECT_GT(faster, 0.85 * stages);
     EXPECT_LE(faster, 1.02 * stages);
   }
@@ -83,11 +81,11 @@ TEST(VirtualCluster, PerfectDrafterInSingleRows_givesAlmostATokenPerStageTime) {
 TEST(VirtualCluster, DrafterThatDiesUnnoticed_holdsTheTextUpOnce) {
   for (const int stages : {1, 3}) {
     Scenario s = ideal(stages, Strategy::kPipeInfer);
-    s.drafters = {2 * kMs};
+    s.drafters = {2 * kMillisecond};
     s.drafter_dies_after = 16;
     const Outcome outcome = simulate(s);
     EXPECT_TRUE(outcome.exact);
-    EXPECT_LE(outcome.arrived.back() - outcome.arrived[15], (48 + 2) * 24 * kMs) << stages;
+    EXPECT_LE(outcome.arrived.back() - outcome.arrived[15], (48 + 2) * 24 * kMillisecond) << stages;
   }
 }
 
@@ -124,7 +122,7 @@ TEST(VirtualCluster, SingleStage_takesAllGuessesWithTheRoot_andBeatsDraftingInTu
   for (const double top1 : {0.5, 0.65, 0.8}) {
     Scenario s = longer(real(1, Strategy::kPipeInfer)), in_turns = longer(real(1, Strategy::kSpeculative));
     for (Scenario* scenario : {&s, &in_turns}) {
-      scenario->drafters[0] = kMs;
+      scenario->drafters[0] = kMillisecond;
       scenario->text.top1 = top1;
       scenario->text.top4 = top1 + 0.58 * (1 - top1);
     }
@@ -144,7 +142,7 @@ TEST(VirtualCluster, DraftOnTheHeadThatCostsMoreThanItGives_isLeftAlone) {
           for (const double top1 : {0.05, 0.4, 0.65}) {
             Scenario s = longer(real(stages, strategy));
             s.draft_on_head = true;
-            s.drafters = {draft * kMs};
+            s.drafters = {draft * kMillisecond};
             s.slowness.resize(s.stages.size());
             s.decode.policy.name = policy;
             s.text.top1 = top1;
@@ -162,7 +160,7 @@ TEST(VirtualCluster, Speculative_waitsForGuessesThatAreWorthItAndNoOthers) {
   for (const auto& [row, gain] : {std::pair(0.05, 1.8), std::pair(0.25, 1.4)}) {
     Scenario s = longer(real(4, Strategy::kSpeculative)), plain = longer(real(4, Strategy::kIterative));
     s.width = plain.width = WidthCost({row});
-    s.drafters[0] = 2 * kMs;
+    s.drafters[0] = 2 * kMillisecond;
     std::vector<Nanoseconds> times;  // by the largest number of guesses per run
     for (const int most : {1, 2, 4, 8, 32}) {
       s.decode.policy.draft = most;
@@ -181,17 +179,17 @@ double gain_of_speculative(Nanoseconds latency, int drafters) {
     scenario->text.top1 = 0.85;
     scenario->text.top4 = 0.94;
   }
-  s.drafters.assign(static_cast<std::size_t>(drafters), kMs / 4);
+  s.drafters.assign(static_cast<std::size_t>(drafters), kMillisecond / 4);
   s.slowness.assign(s.stages.size() + s.drafters.size(), 1.0);
   return static_cast<double>(time_of(plain)) / static_cast<double>(time_of(s));
 }
 
 TEST(VirtualCluster, SpeculativeOverASlowNetwork_waitsForTheAnswerThatOtherGuessesFollow) {
-  EXPECT_GT(gain_of_speculative(6 * kMs, 1), 2.38);  // 2.28 if only the next guess counts
+  EXPECT_GT(gain_of_speculative(6 * kMillisecond, 1), 2.38);  // 2.28 if only the next guess counts
 }
 
 TEST(VirtualCluster, SpeculativeWithTwoDrafters_waitsForGuessesThatDisplaceWeakerOnes) {
-  EXPECT_GT(gain_of_speculative(kMs / 10, 2), 3.06);  // 3.01 if a full run waits for no guess
+  EXPECT_GT(gain_of_speculative(kMillisecond / 10, 2), 3.06);  // 3.01 if a full run waits for no guess
 }
 
 TEST(VirtualCluster, DrafterOnTheHead_takesTurnsWithItsLayers) {
@@ -208,7 +206,7 @@ TEST(VirtualCluster, DraftHeads_evaluateTheirGuessesAgainWhenTheyAreText) {
   for (const Strategy strategy : {Strategy::kSpeculative, Strategy::kPipeInfer}) {
     for (const bool on_head : {false, true}) {
       Scenario model = longer(real(3, strategy));
-      model.drafters = {2 * kMs};
+      model.drafters = {2 * kMillisecond};
       model.draft_on_head = on_head;
       model.slowness.assign(model.stages.size() + (on_head ? 0 : 1), 1.0);
       model.text.top1 = model.text.top4 = 0.9;
@@ -231,14 +229,14 @@ TEST(VirtualCluster, SlowerLinkOrMachineOrDraft_isSlower) {
   Scenario latency = s, link = s, sleepy = s, head = s;
   latency.network.latency *= 20;
   link.network.bytes_per_s /= 100;
-  sleepy.network.wake_up = kMs;
+  sleepy.network.wake_up = kMillisecond;
   Scenario rank = s;
   rank.slowness[2] = 3;
   head.head *= 20;
   const Nanoseconds base = time_of(s);
   EXPECT_GT(time_of(latency), base);
   EXPECT_GT(time_of(link), base);
-  EXPECT_EQ(time_of(rank), base + 63 * 12 * kMs);
+  EXPECT_EQ(time_of(rank), base + 63 * 12 * kMillisecond);
   EXPECT_GT(time_of(sleepy), base);
   EXPECT_GT(time_of(head), base);
 

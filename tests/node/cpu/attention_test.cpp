@@ -17,8 +17,8 @@ struct Shape {
 };
 
 /// Planes of cells in F16, and rows of queries with the cells that each sees.
-struct Scene {
-  Scene(Shape s, std::int32_t cells, std::vector<std::vector<std::int32_t>> rows) : shape(s), visible(std::move(rows)) {
+struct CpuAttentionScene {
+  CpuAttentionScene(Shape s, std::int32_t cells, std::vector<std::vector<std::int32_t>> rows) : shape(s), visible(std::move(rows)) {
     std::mt19937 random(5);
     std::normal_distribution<float> normal;
     for (auto* planes : {&k, &v}) {
@@ -89,7 +89,7 @@ class AttentionOf : public testing::TestWithParam<int> {
 TEST_P(AttentionOf, ManyRowsOverManyThreads_giveTheBitsOfOneRowOnOneThread) {
   for (const Shape shape : {Shape{1, 1, 16}, {4, 8, 64}, {3, 3, 32}, {1, 40, 16}, {2, 1, 80}}) {
     for (const std::int32_t context : {1, 127, 255, 300, 511, 1001}) {
-      Scene scene(shape, context + 20, tree(context, 20));
+      CpuAttentionScene scene(shape, context + 20, tree(context, 20));
       std::vector<Op> singly;
       for (std::size_t row = 0; row < 20; ++row) singly.push_back(scene.op(row, 1));
       const std::vector<float> expected = scene.run(alone_, singly);
@@ -105,7 +105,7 @@ TEST_P(AttentionOf, ManyRowsOverManyThreads_giveTheBitsOfOneRowOnOneThread) {
 }
 
 TEST_P(AttentionOf, LongWholeItemsBesideSplitAndShortOnes_giveTheBitsOfOneRow) {
-  Scene scene({16, 1, 16}, 1020, tree(1000, 20));
+  CpuAttentionScene scene({16, 1, 16}, 1020, tree(1000, 20));
   std::vector<Op> singly, mixed{scene.op(0, 18), scene.op(18, 1), scene.op(19, 1)};
   for (std::size_t row = 0; row < 20; ++row) singly.push_back(scene.op(row, 1));
   const std::vector<float> expected = scene.run(alone_, singly);
@@ -113,7 +113,7 @@ TEST_P(AttentionOf, LongWholeItemsBesideSplitAndShortOnes_giveTheBitsOfOneRow) {
 }
 
 TEST_P(AttentionOf, RowsThatSeeNothing_areZeros) {
-  Scene scene({2, 3, 16}, 300, {{}, {5}, {}});
+  CpuAttentionScene scene({2, 3, 16}, 300, {{}, {5}, {}});
   scene.visible[1].resize(300, 7);
   scene.spans[1] = scene.visible[1];
   const std::vector<float> out = scene.run(team_, std::vector<Op>{scene.op(0, 3)});
