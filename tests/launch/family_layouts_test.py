@@ -16,6 +16,8 @@ import pathlib
 import subprocess
 import tempfile
 
+THOROUGH = bool(os.environ.get('YAMATA_THOROUGH'))
+KINDS = ('Q4_K_M', 'Q8_0')
 LONGEST_S = 300 * float(os.environ.get('YAMATA_PATIENCE', 1))  # for a job; a longer one counts as hanging
 CORES = sorted(os.sched_getaffinity(0))
 WORDS = [chr(0x4E00 + 260 + number * 37 % 250) for number in range(30)]  # tokens of the models' vocabulary
@@ -111,7 +113,8 @@ def check(o, variant, kind):
             model = Variant(o, variant, kind, folder)
             if 'nextn' in variant:
                 accepts = 'nothing' if variant.endswith('-own') else TREE  # its random output matrix has nothing in common with the model's
-                layouts = DEVICE_MTP_LAYOUTS if o.emulated else MTP_LAYOUTS + (MORE_MTP_LAYOUTS if o.all else [])
+                device = DEVICE_MTP_LAYOUTS if THOROUGH else DEVICE_MTP_LAYOUTS[KINDS.index(kind)::2]  # every layout with one variant
+                layouts = device if o.emulated else MTP_LAYOUTS + (MORE_MTP_LAYOUTS if o.all else [])
                 wrong = model.wrong(layouts, '--temp 0.7', '--mtp --no-lookup', accepts)
             else:
                 wrong = model.wrong_of_texts(LAYOUTS + (MORE_LAYOUTS if o.all else []))
@@ -129,12 +132,11 @@ def main():
     parser.add_argument('--filter', default='', help='only variants whose name has this')
     parser.add_argument('--emulated', help='the program with emulated devices: only layers that predict further tokens, on them')
     o = parser.parse_args()
-    kinds = ('Q4_K_M', 'Q8_0')
     variants, nextn = (call([o.writer, flag]).split() for flag in ('--list', '--list-nextn'))
-    if not o.filter and not os.environ.get('YAMATA_THOROUGH'):  # families_test has every variant every day
+    if not o.filter and not THOROUGH:  # families_test has every variant every day
         variants, nextn = variants[::4], nextn[::2] if o.emulated else nextn
     variants = ([] if o.emulated else variants) + nextn
-    cases = list(itertools.product(variants, kinds)) if o.all else list(zip(variants, itertools.cycle(kinds)))
+    cases = list(itertools.product(variants, KINDS)) if o.all else list(zip(variants, itertools.cycle(KINDS)))
     cases = [case for case in cases if o.filter in case[0]]
     with concurrent.futures.ThreadPoolExecutor(1 if o.emulated else max(1, min(2, len(CORES)))) as pool:
         right = list(pool.map(lambda case: check(o, *case), cases))

@@ -22,7 +22,8 @@ PROMPTS = [json.loads(line)['turns'][0] for line in (ROOT / 'launch/experiments/
 CORES = sorted(os.sched_getaffinity(0))
 TOKENS = 96  # of each text: enough for stable means
 DEVICE_TOKENS = 24  # for emulated devices, which are slow
-DEVICE_PROMPTS = 2 if os.environ.get('YAMATA_THOROUGH') else 1
+THOROUGH = bool(os.environ.get('YAMATA_THOROUGH'))
+DEVICE_PROMPTS = 2 if THOROUGH else 1
 
 # Name, flags, most guesses of a run, levels of the tree, children of a node: EAGLE-2's tree as in Dovetail; Medusa's algorithm 1.
 TREES = [('dovetail', HEADS['dgf'], 15, 8, 10), ('medusa', HEADS['medusa'], 63, 4, 32)]
@@ -145,7 +146,7 @@ def duodecoding(presets):
     who = ['-md', DRAFT]
     accuracies, _ = presets.rates(who, 16)
     formula = duo_tokens(sum(accuracies[0][:2]), accuracies[1][0])
-    for ranks, split in ((1, []), (2, ['--layer-split', '1/1'])):
+    for ranks, split in ((1, []), (2, ['--layer-split', '1/1']))[:2 if THOROUGH else 1]:
         name = f'duodecoding, {ranks} rank{"s" * (ranks > 1)}'
         if presets.filter not in name:
             continue

@@ -59,15 +59,28 @@ def run(main):
         sys.exit(130)
 
 
+SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+
+
 @contextlib.contextmanager
 def postponed():
-    """Interruptions wait until the end of the block: a file is either as before it or as after it. For processes with one thread."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    """Interruptions wait until the end of the block: a file is either as before it or as after it, and a process that is started is known.
+    For the main thread. Processes that are started in the block can be interrupted."""
+    came, before = [], {}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
-        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+        for number in SIGNALS:
+            if signal.getsignal(number) != signal.SIG_IGN:
+                before[number] = signal.signal(number, lambda number, _: came.append(number))
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in came:
+            signal.raise_signal(number)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 @contextlib.contextmanager
