@@ -169,6 +169,8 @@ def shared(presets):
             '--tree-children', str(children)]
     for units, program in ((['emulated', 'cpu'], presets.emulated), ([f'cpu:{core}' for core in CORES[:2]], presets.plain)):
         flags = ['--units', '+'.join(units)]
+        if 'emulated' in units and not THOROUGH:
+            continue
         if len(units) < 2 or presets.filter not in 'shared ' + flags[1]:
             continue
         run([program, 'profile', '-m', TARGET, *flags], presets.cache)
