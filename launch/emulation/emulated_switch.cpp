@@ -3,10 +3,12 @@
 //
 //   emulated-switch PREFIX PORTS     makes the devices PREFIX0, PREFIX1, ...; prints "ready"; ends at the end of its input
 //
-// Input lines:  rate PORT MBIT | delay PORT MS | stall PORT SECONDS
+// Input lines:  rate PORT MBIT | delay PORT MS | jitter PORT MS | loss PORT PERCENT | stall PORT SECONDS
 //
-// The time of a frame from port i to j is max(size/rate_i, size/rate_j) + (delay_i + delay_j)/2. Nothing is ever dropped. Connections take
-// turns on the link from their host, as in the queue that Linux uses by default (fq_codel): a large message of one does not delay another.
+// The time of a frame from port i to j is max(size/rate_i, size/rate_j) + (delay_i + delay_j + random jitter_i + random jitter_j)/2; frames
+// from one port to another keep their order. A frame is lost with the probabilities of both ports; without these, nothing is ever dropped.
+// Connections take turns on the link from their host, as in the queue that Linux uses by default (fq_codel): a large message of one does
+// not delay another.
 #include <fcntl.h>
 #include <linux/if.h>
 #include <linux/if_tun.h>
@@ -26,6 +28,7 @@
 #include <ctime>
 #include <deque>
 #include <map>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -66,12 +69,14 @@ Connection connection_of(const Bytes& frame) {
 struct Port {
   int tap = -1;
   double bits_per_second = 1e12;
-  std::int64_t delay = 0;
+  std::int64_t delay = 0, jitter = 0;
+  double loss = 0;  // probability
   std::int64_t stalled_until = 0;
-  std::int64_t in_free = 0, out_free = 0;       // when the link from and to the host has sent everything before
-  std::map<Connection, std::deque<Bytes>> due;  // frames from the host that wait for its link
-  Connection last{};                            // whose frame was sent last
-  std::deque<Frame> leaving;                    // to the host, in the order of arrival
+  std::int64_t in_free = 0, out_free = 0;        // when the link from and to the host has sent everything before
+  std::map<Connection, std::deque<Bytes>> due;   // frames from the host that wait for its link
+  Connection last{};                             // whose frame was sent last
+  std::deque<Frame> leaving;                     // to the host, in the order of arrival
+  std::map<std::size_t, std::int64_t> last_due;  // of the frames from each port
 
   std::int64_t line_time(std::size_t bytes) const { return static_cast<std::int64_t>(8e9 * static_cast<double>(bytes) / bits_per_second); }
   std::int64_t next_due() const { return std::max(leaving.front().due, stalled_until); }
@@ -91,9 +96,10 @@ class Switch {
  private:
   static bool allow_large_frames(int tap, bool large) { return ioctl(tap, TUNSETOFFLOAD, TUN_F_CSUM | (large ? TUN_F_TSO4 : 0u)) == 0; }
 
-  /// Real cards send the packets of a large frame one by one, so that the packets of other connections come between them.
+  /// Real cards send the packets of a large frame one by one, so that the packets of other connections come between them, and each can be
+  /// lost.
   void choose_frames() {
-    const bool large = std::ranges::none_of(ports_, [](const Port& port) { return port.bits_per_second < kSlow; });
+    const bool large = std::ranges::none_of(ports_, [](const Port& port) { return port.bits_per_second < kSlow || port.loss > 0; });
     for (const Port& port : ports_) allow_large_frames(port.tap, large);
   }
 
@@ -163,15 +169,23 @@ class Switch {
     port.in_free = std::max(now(), port.in_free) + port.line_time(frame.size() - kVnetHeader);
     const auto known = where_.find(to);
     for (std::size_t i = 0; i < ports_.size(); ++i) {
-      if (i != from && (known == where_.end() || known->second == i)) forward(port, ports_[i], frame);
+      if (i != from && (known == where_.end() || known->second == i)) forward(from, ports_[i], frame);
     }
   }
 
-  static void forward(const Port& from, Port& to, const Bytes& frame) {
+  double random() { return std::uniform_real_distribution<>()(generator_); }
+
+  std::int64_t random_jitter(const Port& port) { return static_cast<std::int64_t>(random() * static_cast<double>(port.jitter)); }
+
+  void forward(std::size_t from_index, Port& to, const Bytes& frame) {
+    const Port& from = ports_[from_index];
     const std::size_t size = frame.size() - kVnetHeader;
     const std::int64_t began = from.in_free - from.line_time(size);
     to.out_free = std::max(to.out_free, began) + to.line_time(size);  // a slow sender does not occupy a fast link
-    const std::int64_t due = std::max(from.in_free, to.out_free) + (from.delay + to.delay) / 2;
+    if (random() < from.loss || random() < to.loss) return;
+    const std::int64_t delay = from.delay + to.delay + random_jitter(from) + random_jitter(to);
+    std::int64_t& last_due = to.last_due[from_index];
+    const std::int64_t due = last_due = std::max(last_due, std::max(from.in_free, to.out_free) + delay / 2);
     const auto later = std::find_if(to.leaving.rbegin(), to.leaving.rend(), [&](const Frame& frame) { return frame.due <= due; });
     to.leaving.insert(later.base(), {due, frame});
   }
@@ -209,11 +223,17 @@ class Switch {
       choose_frames();
     }
     if (what == "delay") port.delay = static_cast<std::int64_t>(1e6 * value);
+    if (what == "jitter") port.jitter = static_cast<std::int64_t>(1e6 * value);
+    if (what == "loss") {
+      port.loss = value / 100;
+      choose_frames();
+    }
     if (what == "stall") port.stalled_until = now() + static_cast<std::int64_t>(static_cast<double>(kSecond) * value);
   }
 
   std::vector<Port> ports_;
   std::map<Address, std::size_t> where_;
+  std::mt19937 generator_;  // the same numbers in each run
   std::array<unsigned char, 70000> buffer_{};
   std::string line_;
 };

@@ -7,7 +7,9 @@ from common.flags import Parser
 
 from . import hosts
 
-UNITS = {'rate': {'kbit': 1e-3, 'mbit': 1, 'gbit': 1e3}, 'delay': {'us': 1e-3, 'ms': 1, 's': 1e3}, 'cpu': {'%': 1, '': 1}, 'slow': {'': 1}}
+TIMES = {'us': 1e-3, 'ms': 1, 's': 1e3}
+UNITS = {'rate': {'kbit': 1e-3, 'mbit': 1, 'gbit': 1e3}, 'delay': TIMES, 'jitter': TIMES, 'loss': {'%': 1, '': 1},
+         'cpu': {'%': 1, '': 1}, 'slow': {'': 1}}
 
 
 def number_of(text):
@@ -46,7 +48,9 @@ def refusal(arguments):
         return '--slow must be at least 1'
     if any(percent > 100 for percent in arguments.cpu):
         return '--cpu must be at most 100: a host with a share of a core has one core; leave --cpu out for all cores'
-    for flag in 'cpu', 'slow', 'rate', 'delay':
+    if any(percent >= 100 for percent in arguments.loss):
+        return '--loss must be below 100'
+    for flag in 'cpu', 'slow', 'rate', 'delay', 'jitter', 'loss':
         if (given := len(getattr(arguments, flag))) not in (0, 1, arguments.hosts):
             return f'--{flag} has {given} values for {arguments.hosts} hosts; give one for all or one for each'
     return None
@@ -65,6 +69,9 @@ def parse(words, description=None, parser_class=Parser):
     parser.add_argument('--rate', type=values('rate'), default=[], metavar='RATE',
                         help='link rate such as 100mbit or 1gbit (default: no limit)')
     parser.add_argument('--delay', type=values('delay'), default=[], metavar='TIME', help='one-way delay such as 0.1ms (default: none)')
+    parser.add_argument('--jitter', type=values('jitter'), default=[], metavar='TIME',
+                        help='random additional delay of each packet, at most; packets keep their order (default: none)')
+    parser.add_argument('--loss', type=values('loss'), default=[], metavar='PERCENT', help='packets that are lost (default: none)')
     parser.add_argument('--mpirun', default='', metavar='FLAGS',
                         help="additional flags of mpirun, in one word: --mpirun='--mca btl_tcp_links 2'")
     parser.add_argument('program', nargs='+', metavar='PROGRAM',

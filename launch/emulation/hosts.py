@@ -147,24 +147,28 @@ class Host:
         run(['ip', 'netns', 'del', self.namespace], check=False)
 
 
-def cache_folder(cpu, rate, delay, slow):
+def cache_folder(*limits):
     """The cache folder for hosts with these limits, one of each per host: n0 of a different cluster counts as another machine."""
     cache = os.environ.get('XDG_CACHE_HOME') or pathlib.Path.home() / '.cache'
-    kind = repr((cpu, rate, delay, slow))
+    kind = repr(limits)
     return pathlib.Path(cache) / 'yamata-emulated' / hashlib.sha256(kind.encode()).hexdigest()[:12]
 
 
 class Cluster:
     """Hosts n0, n1, ... on one switch, and the desk: a namespace outside them, in which mpirun starts the ranks. Use it in a `with`."""
 
-    def __init__(self, hosts, cpu=(), rate=(), delay=(), slow=()):
+    def __init__(self, hosts, cpu=(), rate=(), delay=(), slow=(), jitter=(), loss=(), environments=(), cache=None):
         """`cpu`: percent of one core per host; `rate`: Mbit/s; `delay`: milliseconds one way; `slow`: factors by which computing is slowed
-        down. Empty: no limit; one value: for all hosts."""
+        down; `jitter`: milliseconds of random additional delay, at most; `loss`: percent of frames; `environments`: variables of processes.
+        Empty: no limit; one value: for all hosts. `cache`: the folder in which they keep what they measure, if not one of the user's for
+        such clusters."""
         reason = why_not()
         if reason:
             raise EmulationError(reason)
         self.count = hosts
         self.cpu, self.rate, self.delay, self.slow = (spread(values, hosts) for values in (cpu, rate, delay, slow))
+        self.jitter, self.loss, self.environments = (spread(values, hosts) for values in (jitter, loss, environments))
+        self.cache = cache or cache_folder(self.cpu, self.rate, self.delay, self.slow, self.jitter, self.loss, self.environments)
         self.prefix = f'{PREFIX}{os.getpid()}'
         self.hosts = [Host(self.prefix, f'n{i}') for i in range(hosts)]
         self.desk = f'{self.prefix}desk'  # the namespace of mpirun: no quota, no limit
@@ -185,9 +189,9 @@ class Cluster:
             for i, host in enumerate(self.hosts):
                 host.create(f'{self.prefix}{i}', f'10.77.0.{10 + i}', self.cpu[i],
                             str(cores[i % len(cores)]) if self.cpu[i] else ','.join(map(str, cores)))
-                self.write_environment(host, self.slow[i], i % len(cores))
-                self.tell('rate', i, self.rate[i] or 0)
-                self.tell('delay', i, self.delay[i] or 0)
+                self.write_environment(i, i % len(cores))
+                for what in 'rate', 'delay', 'jitter', 'loss':
+                    self.tell(what, i, getattr(self, what)[i] or 0)
             run(['ip', 'netns', 'add', self.desk])
             run(['ip', 'link', 'set', f'{self.prefix}{self.count}', 'netns', self.desk, 'name', 'eth0'])
             run(['ip', '-n', self.desk, 'link', 'set', 'lo', 'up'])
@@ -207,11 +211,12 @@ class Cluster:
             self.switch.stdin.close()
             self.switch.wait()
 
-    def write_environment(self, host, slow, core):
-        lines = [f'XDG_CACHE_HOME={cache_folder(self.cpu, self.rate, self.delay, self.slow)}']
-        if slow:
-            lines += [f'YAMATA_SLOW={slow}', f'YAMATA_TURNS={self.turns(core)}']
-        host.environment_file().write_text('\n'.join(lines))
+    def write_environment(self, index, core):
+        variables = {'XDG_CACHE_HOME': self.cache, **(self.environments[index] or {})}
+        if self.slow[index]:
+            variables |= {'YAMATA_SLOW': self.slow[index], 'YAMATA_TURNS': self.turns(core)}
+        lines = [f'{name}={value}' for name, value in variables.items()]
+        self.hosts[index].environment_file().write_text('\n'.join(lines))
 
     def turns(self, core):
         """The lock file with which slow hosts compute in turn: all of them if they rest long enough for that, else those of one core.
@@ -223,24 +228,25 @@ class Cluster:
         return file
 
     def tell(self, what, host, value):
-        """Sets `rate` in Mbit/s (0: no limit) or `delay` in ms, or stalls for `stall` seconds, on one host's link, immediately."""
+        """Sets the `rate` in Mbit/s (0: no limit), `delay` or `jitter` in ms, or `loss` in percent of one host's link, or stalls it for
+        `stall` seconds, immediately."""
         self.switch.stdin.write(f'{what} {host} {value}\n')
         self.switch.stdin.flush()
 
-    def command(self, program, ranks=None, mpirun=(), without=None):
-        """The command that starts `program` with one rank per host, or on all hosts except number `without`."""
+    def command(self, program, ranks=None, mpirun=(), names=None):
+        """The command that starts `program` with one rank per host, or on the hosts with these names, in this order."""
         agent = f'{sys.executable} {places.LAUNCH / "emulate"} --agent {self.prefix}'
-        names = [host.name for index, host in enumerate(self.hosts) if index != without][:ranks]
+        names = names or [host.name for host in self.hosts][:ranks]
         return [*inside(self.desk), 'mpirun', '-np', str(len(names)), '--host', ','.join(names), '--map-by', 'node', '--bind-to', 'none',
                 '--mca', 'plm', 'rsh', '--mca', 'plm_rsh_agent', agent, '--mca', 'plm_rsh_no_tree_spawn', '1',
                 '--mca', 'oob_tcp_if_include', '10.77.0.0/24', '--mca', 'btl', 'self,tcp', '--mca', 'btl_tcp_if_include', '10.77.0.0/24',
                 '--mca', 'pml', 'ob1', '--mca', 'mpi_yield_when_idle', '1', '--mca', 'orte_tmpdir_base', str(self.folder), *mpirun,
                 *program]
 
-    def start(self, program, ranks=None, mpirun=(), without=None, env=None, **popen):
+    def start(self, program, ranks=None, mpirun=(), names=None, env=None, **popen):
         """Starts `program` on the hosts; returns the Popen of mpirun. `env`: environment variables in addition to those of this process."""
         environment = dict(os.environ, **(env or {}), OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
-        return subprocess.Popen(self.command(program, ranks, mpirun, without), env=environment, **popen)
+        return subprocess.Popen(self.command(program, ranks, mpirun, names), env=environment, **popen)
 
 
 def inside(namespace):

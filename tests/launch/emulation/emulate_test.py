@@ -27,6 +27,8 @@ class Quantities(unittest.TestCase):
         self.assertEqual(values('delay')('0.1ms,100us'), [0.1, 0.1])
         self.assertEqual(values('cpu')('20,30%'), [20, 30])
         self.assertEqual(values('slow')('2.5'), [2.5])
+        self.assertEqual(values('jitter')('1ms'), [1])
+        self.assertEqual(values('loss')('0.5,1%'), [0.5, 1])
         for kind, word in (('rate', '5 apples'), ('rate', '5'), ('rate', '1.2.3mbit'), ('delay', '0.1'), ('slow', '5%')):
             with self.assertRaisesRegex(argparse.ArgumentTypeError, f"'{word}' is no {kind}; write a number"):
                 values(kind)(word)
@@ -37,6 +39,12 @@ class Quantities(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertEqual(len(done.stderr.splitlines()), 1)
         self.assertIn('--cpu must be at most 100', done.stderr)
+
+    def test_links_that_lose_everything_are_refused(self):
+        done = subprocess.run([ROOT / 'launch' / 'emulate', '--hosts', '2', '--loss', '1,100', '--', 'true'], capture_output=True,
+                              text=True)
+        self.assertEqual((done.returncode, done.stderr.splitlines()),
+                         (1, ['emulate: --loss must be below 100; see launch/emulate --help']))
 
     def test_mpiruns_noise_is_left_out(self):
         shown = io.BytesIO()
@@ -112,6 +120,16 @@ class TwoHosts(unittest.TestCase):
         self.assertEqual(sorted(rank['role'] for rank in results[1]['per_rank']), ['drafter', 'head'])
         self.assertEqual([name for owner, name in emulation.remains() if owner == process.pid], [])
 
+    def test_text_is_the_same_on_links_that_lose_and_delay_packets_at_random(self):
+        program = [PROGRAM, 'run', '-m', TARGET, *TEXT]
+        alone = subprocess.run(program, check=True, capture_output=True).stdout
+        for loss in 0, 5:
+            with self.subTest(loss=loss), emulation.Cluster(2, delay=[1], jitter=[2], loss=[loss]) as cluster:
+                job = cluster.start([*map(str, program), '--layer-split', '1,1'], stdout=subprocess.PIPE)
+                self.assertEqual((job.communicate()[0], job.returncode), (alone, 0))
+                self.assertEqual(counted(cluster, 'TCPLostRetransmit', 'TCPFastRetrans', 'TCPLossProbes', 'TCPTimeouts') > 0, loss > 0)
+                self.assertEqual(counted(cluster, 'TCPSACKReorder', 'TCPTSReorder'), 0)
+
     def test_signal_that_asks_for_the_end_ends_the_job_as_ctrl_c_does(self):
         for send, number in itertools.product((os.kill, os.killpg), (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)):
             with self.subTest(send=send, number=number), tempfile.TemporaryDirectory() as folder:
@@ -156,6 +174,16 @@ class TwoHosts(unittest.TestCase):
         while (left := (running(emulate), [name for owner, name in emulation.remains() if owner == emulate.pid])) != ([], []):
             self.assertLess(time.monotonic(), end, left)
             time.sleep(0.02)
+
+
+def counted(cluster, *names):
+    """The sum of these counters of the kernel on all hosts."""
+    tables = [emulation.run(['ip', 'netns', 'exec', host.namespace, 'cat', '/proc/net/netstat']).stdout for host in cluster.hosts]
+    total = 0
+    for table in tables:
+        keys, values = (line.split() for line in table.splitlines()[:2])
+        total += sum(int(value) for key, value in zip(keys, values) if key in names)
+    return total
 
 
 def words_of(process):

@@ -1,0 +1,53 @@
+"""What the JSON of a run says about its layout: which ranks take part, what was expected, and which other layouts were considered."""
+import re
+
+
+def participants(result):
+    """{rank: role} of the ranks that have a part in a job."""
+    return {rank['rank']: rank['role'] for rank in result['per_rank'] if rank['role'] != 'idle'}
+
+
+def drafters(roles):
+    """The ranks that only draft. `roles`: {rank: role}."""
+    return {rank for rank, role in roles.items() if role == 'drafter'}
+
+
+class Choice:
+    """A layout that Yamata has chosen: its hosts as in the plan, its strategy, and the expected tokens/s."""
+
+    def __init__(self, line):
+        """`line`: `layout_choice` in the JSON. Raises ValueError for another."""
+        match = re.match(r'(.+?), (\w+): ([0-9.]+) tokens/s expected', line)
+        if not match:
+            raise ValueError(f"'{line}' is no choice of a layout")
+        self.hosts, self.strategy, self.expected = match[1].removesuffix(' alone'), match[2], float(match[3])
+
+    def matches(self, layout):
+        """Whether a layout of the plan is this one."""
+        alone = set(re.split('[,+/]', layout['hosts'])) == {self.hosts}
+        return layout['strategy'] == self.strategy and (alone or layout['hosts'] == self.hosts)
+
+
+def expected(result):
+    """The tokens/s that a run expected; None if its flags determined the layout."""
+    return Choice(result['layout_choice']).expected if 'layout_choice' in result else None
+
+
+def layouts_by_hand(result, count):
+    """(chosen, others): the chosen layout, and those `count` that the plan expects most of, without it."""
+    choice = Choice(result['layout_choice'])
+    fitting = [layout for layout in result['plan']['layouts'] if layout['fits']]
+    chosen = next(layout for layout in fitting if choice.matches(layout))
+    return chosen, [layout for layout in fitting[:count] if layout is not chosen]
+
+
+def command_of(layout, draft):
+    """(names of the hosts in the order of their ranks, flags): how to start a layout of a plan by hand."""
+    target, _, drafter = layout['hosts'].partition('/')
+    names = re.split('[,+]', target)
+    own = bool(drafter) and not layout['draft_on_head']
+    names += [drafter] * own
+    flags = ['--strategy', layout['strategy'], *(['-md', str(draft)] if drafter else [])]
+    if len(names) > 1:
+        flags += ['--layer-split', layout['layer_split'], *(['--no-async'] if layout['draft_on_head'] else [])]
+    return names, flags
