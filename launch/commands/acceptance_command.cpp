@@ -24,8 +24,8 @@ namespace {
 
 /// The prompts of the file, in the format that the model expects.
 std::vector<std::string> read_prompts(const Job& job, const AcceptanceOptions& options) {
-  std::vector<std::string> prompts =
-      read_prompt_list(read_job_text(options.prompts_file, job.transport(), job.rank().options().timeout), options.prompts_file);
+  std::vector<std::string> prompts = read_prompt_list(read_job_text(options.prompts_file, job.transport(), job.rank().options().timeout),
+                                                      options.prompts_file, options.categories);
   const auto most = static_cast<std::size_t>(options.most_prompts);
   if (most > 0 && prompts.size() > most) prompts.resize(most);
   for (std::string& prompt : prompts) prompt = formatted_prompt(options.prompt_format, prompt);

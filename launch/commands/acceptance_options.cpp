@@ -1,5 +1,7 @@
 #include "launch/commands/acceptance_options.hpp"
 
+#include <algorithm>
+
 #include "launch/commands/idle_flags.hpp"
 #include "launch/program/options/flag_groups.hpp"
 #include "launch/program/options/flag_values.hpp"
@@ -10,9 +12,11 @@ namespace yamata {
 Flags acceptance_flags() {
   auto flags = describe("acceptance", "Measures how often each guess source is right, by distance, on text that the model generates.");
   auto text = flags.group("Text");
-  text("-f, --file", "Prompts, one per line of JSON: its \"prompt\", its \"text\", or the first of its \"turns\"", FlagKind::kFile,
-       "FILE.jsonl");
+  text("-f, --file",
+       "Prompts, one per line of JSON: its \"prompt\", \"text\", first of \"turns\", \"question\", or \"instruction\" and \"input\"",
+       FlagKind::kFile, "FILE.jsonl");
   add_prompt_format(flags);
+  text("--categories", "Use only prompts whose \"category\" is one of these, such as math,coding", FlagKind::kText, "LIST");
   text("--prompts", "Use the first N prompts (0: all)", FlagKind::kInt, "N", "0");
   text("--pre", "Force a pre-tokenizer by name", FlagKind::kText, "NAME");
   text("-n, --predict", "Tokens to generate after each prompt", FlagKind::kInt, "N", "128");
@@ -32,6 +36,8 @@ AcceptanceOptions read_acceptance(const GivenFlags& r) {
   o.prompts_file = r.text("file");
   if (o.prompts_file.empty()) throw UsageError("no prompts given; name a file with -f FILE.jsonl");
   o.prompt_format = read_prompt_format(r);
+  if (r.given("categories")) o.categories = split_list(r.text("categories"));
+  require(std::ranges::count(o.categories, "") == 0, "--categories", "names of categories, such as math,coding");
   o.most_prompts = r.number<int>("prompts");
   require(o.most_prompts >= 0, "--prompts", "0 or more");
   o.pre_tokenizer = r.text("pre");

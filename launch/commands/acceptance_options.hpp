@@ -12,8 +12,9 @@ struct AcceptanceOptions {
   JobOptions job;
   SpeculationOptions speculation;
   SamplingParams sampling;
-  std::string prompts_file;   ///< one question per line
-  std::string prompt_format;  ///< {} is replaced by the question
+  std::string prompts_file;             ///< one question per line
+  std::vector<std::string> categories;  ///< of the questions that are used; empty: all
+  std::string prompt_format;            ///< {} is replaced by the question
   std::string pre_tokenizer;
   std::string json_file;
   int generate = 128;                   ///< tokens after each prompt

@@ -15,6 +15,32 @@ TEST(PromptList, EachLine_hasItsPrompt_underAnyOfThreeNames) {
   EXPECT_TRUE(read_prompt_list("\n", "list.jsonl").empty());
 }
 
+TEST(PromptList, Datasets_haveNamesOfTheirOwn) {
+  const std::string text =
+      "{\"question\": \"one\", \"answer\": \"1\"}\n{\"instruction\": \"two\", \"input\": \"2\", \"output\": \"x\"}\n"
+      "{\"instruction\": \"three\", \"input\": \"\"}\n{\"question\": \"not this\", \"turns\": [\"four\"]}";
+  EXPECT_EQ(read_prompt_list(text, "list.jsonl"), (std::vector<std::string>{"one", "two\n2", "three", "four"}));
+  EXPECT_TRUE(looks_like_prompt_list(text));
+}
+
+TEST(PromptList, Categories_leaveOutOtherLines) {
+  const std::string text =
+      "{\"text\": \"one\", \"category\": \"math\"}\n{\"text\": \"two\"}\n{\"text\": \"three\", \"category\": \"code\"}\n"
+      "{\"text\": \"four\", \"category\": \"math\"}";
+  EXPECT_EQ(read_prompt_list(text, "list.jsonl", {"math"}), (std::vector<std::string>{"one", "four"}));
+  EXPECT_EQ(read_prompt_list(text, "list.jsonl", {"code", "math"}), (std::vector<std::string>{"one", "three", "four"}));
+  const auto refusal = [](const std::string& jsonl) {
+    try {
+      read_prompt_list(jsonl, "list.jsonl", {"math", "prose"});
+    } catch (const UsageError& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refusal(text), "--categories: list.jsonl has no category 'prose'; there are code, math");
+  EXPECT_EQ(refusal("{\"text\": \"one\"}"), "--categories: list.jsonl has no categories; leave it out");
+}
+
 TEST(PromptList, ALineWithoutAText_isNamed) {
   for (const char* bad : {"{\"prompt\": 5}", "[\"a\"]", "{\"turns\": []}", "{\"turns\": [1]}", "no JSON", "{\"prompts\": \"a\"}"}) {
     try {

@@ -23,7 +23,7 @@ from .summary import SETUP
 
 EMULATE = str(places.LAUNCH / 'emulate')
 TOP_KEYS = {'yamata', 'models', 'clusters', 'strategies', 'programs', 'prompts', 'sweep', 'flags', 'tokens', 'temperature', 'seed',
-            'repeats', 'deadline_s', 'baseline'}
+            'repeats', 'deadline_s', 'baseline', 'commands'}
 CLUSTER_KINDS = {'hostfile': {'hostfile', 'ranks', 'mpirun'}, 'hosts': {'hosts', 'cpu', 'rate', 'delay', 'emulate'},
                  'slurm': {'slurm', 'ranks', 'srun'}, 'ranks': {'ranks', 'mpirun'}}
 COMMAND = 'give one, such as "other -m {target} -f {prompt_file} -n {tokens}"'

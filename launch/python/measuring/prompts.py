@@ -71,13 +71,17 @@ def contents(name, table):
 
 
 def text_of(question):
-    """The text of a line, as `yamata features` and `yamata acceptance` read it: its prompt, its text, or the first of its turns."""
-    text = next((question[key] for key in ('prompt', 'text') if isinstance(question.get(key), str)), None)
-    if text is None and isinstance(question['turns'], list):
-        text = question['turns'][0]
-    if not isinstance(text, str):
-        raise TypeError(text)
-    return text
+    """The text of a line, as `yamata features` and `yamata acceptance` read it: its prompt, its text, the first of its turns (MT-bench),
+    its question (GSM8K), or its instruction and, on the next line, its input (Alpaca). Raises KeyError, IndexError or TypeError if it has
+    none."""
+    texts = {key: question[key] for key in ('prompt', 'text', 'question', 'instruction') if isinstance(question.get(key), str)}
+    turns = question.get('turns')
+    if isinstance(turns, list) and turns and isinstance(turns[0], str):
+        texts['turns'] = turns[0]
+    key = next((key for key in ('prompt', 'text', 'turns', 'question', 'instruction') if key in texts), None)
+    if key == 'instruction' and isinstance(question.get('input'), str) and question['input']:
+        return f'{texts[key]}\n{question["input"]}'
+    return texts[key]
 
 
 def parsed(line, where):
@@ -105,7 +109,8 @@ def questions(name, table):
                 raise TypeError(kind)
             prompt = Prompt(f'{name}-{question.get("question_id", number)}', kind, text_of(question))
         except (KeyError, IndexError, TypeError, AttributeError):
-            raise Problem(f'prompts.{name}: line {number} of {table["file"]} has no text in "prompt", "text" or "turns"') from None
+            raise Problem(f'prompts.{name}: line {number} of {table["file"]} has no text in "prompt", "text", "turns", '
+                          '"question" or "instruction"') from None
         by_category.setdefault(prompt.kind, []).append(prompt)
     if not by_category:
         raise Problem(f'prompts.{name}: {table["file"]} has no prompts; write one per line')

@@ -156,8 +156,8 @@ def measure(run, folder, machine):
     json_path, out, err, prompt_file = (stem.with_suffix(suffix) for suffix in ('.json', '.out', '.err', '.txt'))
     json_path.unlink(missing_ok=True)
     write_whole(prompt_file, run.prompt.text.encode())
-    paths = {'{json}': str(json_path), '{prompt_file}': str(prompt_file)}
-    command = [re.sub(r'\{json\}|\{prompt_file\}', lambda found: paths[found[0]], word) for word in run.command]
+    paths = {'{json}': str(json_path), '{prompt_file}': str(prompt_file), '{results}': str(folder / 'commands')}
+    command = [re.sub(r'\{json\}|\{prompt_file\}|\{results\}', lambda found: paths[found[0]], word) for word in run.command]
     began = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec='seconds')
     load = os.getloadavg()[0]
     error, wall_s = execute(command, out, err, run.deadline_s)

@@ -141,6 +141,8 @@ TEST(Acceptance, Nonsense_isNamedWithItsRemedy) {
       {{"-f", kPrompts, "--policy", "static-tree", "--tree", test::source_path("/README.md")}, "README.md"},
       {{"-f", kPrompts, "--no-lookup"}, "-md"},
       {{"-f", kPrompts, "--strategy", "pipeinfer"}, "--strategy"},
+      {{"-f", kPrompts, "--categories", "math"}, "there are tale"},
+      {{"-f", kPrompts, "--categories", ""}, "--categories"},
       {{"-f", kPrompts, "--prompt-format", "x"}, "--prompt-format"},
       {{"-f", kPrompts, "--tree", folder / "bad.jsonl"}, "--policy"}};
   for (const auto& [more, word] : cases) {

@@ -69,11 +69,19 @@ class Plan(unittest.TestCase):
         self.assertEqual([(p.name, p.kind, p.text) for p in prompts[1:]],
                          [('q-1', 'q', '<user>one<model>'), ('q-3', 'c', '<user>two<model>'), ('q-7', 'q', '<user>three<model>')])
 
+    def test_prompts_of_datasets_have_names_of_their_own(self):
+        with tempfile.NamedTemporaryFile('w', suffix='.jsonl') as file:
+            file.write('{"question": "one", "answer": "1"}\n{"instruction": "two", "input": "2"}\n{"instruction": "three", "input": ""}\n'
+                       '{"question": "not this", "turns": ["four"]}\n')
+            file.flush()
+            prompts = plan.Plan(tomllib.loads(strategies('s') + f'[prompts.q]\nfile = "{file.name}"\n')).prompts
+        self.assertEqual([p.text for p in prompts[1:]], ['one', 'two\n2', 'three', 'four'])
+
     def test_a_line_without_a_text_and_a_format_without_a_place_are_named(self):
         for line, said in (('{"prompt": "x', 'line 2 of .* is not JSON; each line of a list of prompts is an object, such as '),
                            ('x', 'line 2 of .* is not JSON; '), ('[' * 100000, 'line 2 of .* is not JSON; '),
                            ('{"prompt": "\\ud800"}', 'line 2 of .* has half of a surrogate pair, which is no character; correct it'),
-                           ('{"prompt": 5}', 'line 2 of .* has no text in "prompt", "text" or "turns"')):
+                           ('{"prompt": 5}', 'line 2 of .* has no text in "prompt", "text", "turns", "question" or "instruction"')):
             with tempfile.NamedTemporaryFile('w', suffix='.jsonl') as file, self.assertRaisesRegex(Problem, said):
                 file.write('{"text": "a"}\n' + line)
                 file.flush()

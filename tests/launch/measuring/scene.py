@@ -21,6 +21,14 @@ if sys.argv[1] == '--version':
 if sys.argv[-1] == '--help':
     sys.exit("yamata: '--draf' is not a flag" if '--draf' in sys.argv else 0)
 value = lambda flag: sys.argv[sys.argv.index(flag) + 1]
+if sys.argv[1] in ('acceptance', 'profile'):
+    print(sys.argv[1], file=open('calls', 'a'))
+    if '--bad' in sys.argv:
+        sys.exit(print('yamata: there are no rates', file=sys.stderr) or 2)
+    json.dump(sys.argv[1:], open(value('--json'), 'w'))
+    sys.exit(print('the rates'))
+if '--tree' in sys.argv:
+    json.load(open(value('--tree')))
 strategy = value('--strategy')
 print(strategy, file=open('calls', 'a'))
 if strategy == 'wait' and os.path.exists('gate'):
