@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -59,6 +60,11 @@ def head_of(script):
 
 
 class Scripts(unittest.TestCase):
+    def test_modules_hide_none_of_other_packages(self):
+        others = {'cycler', 'dateutil', 'matplotlib', 'numpy', 'packaging', 'pyparsing', 'safetensors', 'six', 'torch'}
+        own = {path.stem for folder in (LAUNCH, LAUNCH / 'python') for path in folder.iterdir() if path.is_dir() or path.suffix == '.py'}
+        self.assertEqual(own & (others | set(sys.stdlib_module_names)), set())
+
     def test_each_says_what_it_does(self):
         self.assertIn('stress', [path.name for path in scripts()])
         for script in scripts():

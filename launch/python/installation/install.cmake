@@ -15,7 +15,7 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # The scripts find their modules and models beside them, and the programs by installed.py. A link in bin/ has the prefix yamata-.
 list(TRANSFORM installed_scripts PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE script_files)
 install(PROGRAMS ${script_files} ${CMAKE_CURRENT_SOURCE_DIR}/install-packages DESTINATION ${data}/launch)
-install(DIRECTORY python emulation DESTINATION ${data}/launch FILES_MATCHING PATTERN *.py PATTERN packaging EXCLUDE)
+install(DIRECTORY python emulation DESTINATION ${data}/launch FILES_MATCHING PATTERN *.py PATTERN installation EXCLUDE)
 install(DIRECTORY experiments DESTINATION ${data}/launch)
 set(full_data ${CMAKE_INSTALL_FULL_DATADIR}/yamata)
 file(RELATIVE_PATH to_programs ${full_data} ${CMAKE_INSTALL_FULL_BINDIR})
@@ -32,7 +32,7 @@ install(DIRECTORY ${made}/bin/ DESTINATION ${CMAKE_INSTALL_BINDIR})
 # Man pages and completions say what --help prints, so the program must run here.
 find_package(Python3 COMPONENTS Interpreter)
 if(Python3_FOUND)
-  set(writer ${CMAKE_CURRENT_SOURCE_DIR}/python/packaging/write.py)
+  set(writer ${CMAKE_CURRENT_SOURCE_DIR}/python/installation/write.py)
   install(CODE "
     set(data \"${data}\")
     set(documents \"${CMAKE_INSTALL_DOCDIR}\")

@@ -11,7 +11,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 
 from common import places
-from packaging import completions, help_text, manual
+from installation import completions, help_text, manual
 
 WIDE = dict(os.environ, COLUMNS='10000', LC_ALL='C.UTF-8')  # argparse breaks no line
 
