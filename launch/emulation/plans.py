@@ -23,21 +23,28 @@ class Choice:
         self.hosts, self.strategy, self.expected = match[1].removesuffix(' alone'), match[2], float(match[3])
 
     def matches(self, layout):
-        """Whether a layout of the plan is this one."""
+        """Whether a layout of the plan is this one. The line of a host alone does not say whether it drafts; the speed does."""
         alone = set(re.split('[,+/]', layout['hosts'])) == {self.hosts}
-        return layout['strategy'] == self.strategy and (alone or layout['hosts'] == self.hosts)
+        near = abs(layout['decode_tokens_per_s'] - self.expected) < 0.01
+        return near and layout['strategy'] == self.strategy and (alone or layout['hosts'] == self.hosts)
 
 
-def expected(result):
-    """The tokens/s that a run expected; None if its flags determined the layout."""
-    return Choice(result['layout_choice']).expected if 'layout_choice' in result else None
+def describe(layout):
+    return f"{layout['hosts']} {layout['strategy']}"
+
+
+def chosen_layout(result):
+    """The chosen layout, as in the plan; None if the flags of the run determined it."""
+    if 'layout_choice' not in result:
+        return None
+    choice = Choice(result['layout_choice'])
+    return next(layout for layout in result['plan']['layouts'] if choice.matches(layout))
 
 
 def layouts_by_hand(result, count):
     """(chosen, others): the chosen layout, and those `count` that the plan expects most of, without it."""
-    choice = Choice(result['layout_choice'])
     fitting = [layout for layout in result['plan']['layouts'] if layout['fits']]
-    chosen = next(layout for layout in fitting if choice.matches(layout))
+    chosen = chosen_layout(result)
     return chosen, [layout for layout in fitting[:count] if layout is not chosen]
 
 

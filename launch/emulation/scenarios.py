@@ -104,8 +104,9 @@ class Scenario:
         """The arguments of Cluster."""
         if self.slowed_by == 'quotas':
             speed = dict(cpu=self.cpu)
-        else:  # without a quota of 100 %, a host has all cores
-            speed = dict(cpu=[100 if cores == 1 else None for cores in self.cores], slow=[100 / cpu for cpu in self.cpu])
+        else:  # slow enough that all hosts can compute in turn; without a quota of 100 %, a host has all cores
+            whole = max(100, 1.001 * sum(self.cpu))
+            speed = dict(cpu=[100 if cores == 1 else None for cores in self.cores], slow=[whole / cpu for cpu in self.cpu])
         environments = [{} if isa == 'best' else {'YAMATA_ISA': isa} for isa in self.isa]
         return dict(rate=self.rate, delay=self.delay, jitter=self.jitter, loss=self.loss, environments=environments, **speed)
 

@@ -18,8 +18,8 @@ from .campaign import Reader, complaints, output_of
 from .scenarios import KILLS
 
 COLUMNS = ['seed', 'hosts', 'slowed_by', 'cpu', 'cores', 'isa', 'mbit', 'delay_ms', 'jitter_ms', 'loss_percent', 'layout', 'fault', 'hit',
-           'iterative_tokens_per_s', 'iterative_of_expected', 'guessing_tokens_per_s', 'guessing_of_expected', 'ratio', 'chosen', 'best',
-           'chosen_of_best', 'outcome']
+           'iterative_chosen', 'iterative_tokens_per_s', 'iterative_of_expected', 'guessing_chosen', 'guessing_tokens_per_s',
+           'guessing_of_expected', 'ratio', 'best', 'chosen_of_best', 'outcome']
 STALL_S = 2
 TRIES = 3  # to kill a drafter: measured speeds may differ from those of the job before, and with them the layout
 SWINGS = 3  # of an unsteady host
@@ -116,8 +116,9 @@ class Play:
     def note(self, name, result):
         """The speed of a job, and of one without a fault how it compares with the expected one."""
         self.row[f'{name}_tokens_per_s'] = round(result['decode_tokens_per_s'], 3)
-        if self.scenario.fault == 'none' and (expected := plans.expected(result)):
-            self.row[f'{name}_of_expected'] = round(result['decode_tokens_per_s'] / expected, 3)
+        if self.scenario.fault == 'none' and (chosen := plans.chosen_layout(result)):
+            self.row[f'{name}_of_expected'] = round(result['decode_tokens_per_s'] / chosen['decode_tokens_per_s'], 3)
+            self.row[f'{name}_chosen'] = plans.describe(chosen)
 
     def compare(self):
         self.row['ratio'] = round(self.row['guessing_tokens_per_s'] / self.row['iterative_tokens_per_s'], 3)
@@ -233,12 +234,10 @@ class Play:
         for _ in range(self.stress.rounds):
             for layout, its in zip(layouts, speeds):
                 names, flags = plans.command_of(layout, self.stress.draft)
-                what = f"{layout['hosts']} {layout['strategy']}"
-                its.append(self.run(f'{what} by hand', flags, names)['decode_tokens_per_s'])
+                its.append(self.run(f'{plans.describe(layout)} by hand', flags, names)['decode_tokens_per_s'])
         medians = [statistics.median(its) for its in speeds]
         best = max(range(len(layouts)), key=medians.__getitem__)
-        self.row.update({name: f"{layouts[at]['hosts']} {layouts[at]['strategy']}: {medians[at]:.2f}"
-                         for name, at in (('chosen', 0), ('best', best))}, chosen_of_best=round(medians[0] / medians[best], 3))
+        self.row.update(best=plans.describe(layouts[best]), chosen_of_best=round(medians[0] / medians[best], 3))
 
 
 def kill_ranks(host):

@@ -53,6 +53,7 @@ class Scenarios(unittest.TestCase):
             limits = scenario.limits()
             self.assertEqual('slow' in limits, scenario.fault not in scenarios.CHANGES)
             self.assertEqual(limits['cpu'] == scenario.cpu, scenario.fault in scenarios.CHANGES)
+            self.assertLessEqual(sum(1 / factor for factor in limits.get('slow', [])), 1)
 
     def test_calm_scenario_is_the_same_cluster_without_a_fault(self):
         for seed in SEEDS:
@@ -78,9 +79,12 @@ class Plans(unittest.TestCase):
                                       ('n0 alone, iterative: 5.31 tokens/s expected', 'n0', 'iterative')):
             choice = plans.Choice(line)
             self.assertEqual(choice.expected, 5.31)
-            self.assertTrue(choice.matches({'hosts': hosts, 'strategy': strategy}))
-            self.assertFalse(choice.matches({'hosts': hosts, 'strategy': 'another'}))
-            self.assertFalse(choice.matches({'hosts': 'n0,n1', 'strategy': strategy}))
+            this = {'hosts': hosts, 'strategy': strategy, 'decode_tokens_per_s': 5.3101}
+            self.assertTrue(choice.matches(this))
+            for other in ({'strategy': 'another'}, {'hosts': 'n0,n1'}, {'decode_tokens_per_s': 5.4}):
+                self.assertFalse(choice.matches(this | other))
+            self.assertIs(plans.chosen_layout({'layout_choice': line, 'plan': {'layouts': [this | {'hosts': 'n1'}, this]}}), this)
+        self.assertIsNone(plans.chosen_layout({}))
         with self.assertRaises(ValueError):
             plans.Choice('no layout fits')
 
