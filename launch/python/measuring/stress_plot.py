@@ -50,6 +50,8 @@ def read(path):
 
 def draw(rows):
     """The figure, with up to three panels, each against the inequality of the hosts: speeds, their ratio, measured / expected speed."""
+    from matplotlib.ticker import FuncFormatter
+
     from .plots import COLOURS, MARKERS, plt
     first, second = next(((one, other) for one, other in PAIRS.items() if any(row[one] for row in rows)))
     compared = [row for row in rows if row[first] and row[second]]
@@ -71,7 +73,9 @@ def draw(rows):
     forecasts.set(ylabel='measured / expected speed', title='forecasts of first jobs')
     for axes in (speeds, ratios, forecasts):
         axes.set(xlabel='fastest host / slowest host', xscale='log')
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
+        for set_formatter in (axes.xaxis.set_major_formatter, axes.xaxis.set_minor_formatter):
+            set_formatter(FuncFormatter(lambda value, _: f'{value:g}'))
     speeds.legend()
     forecasts.legend()
     figure.tight_layout()
