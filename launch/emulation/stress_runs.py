@@ -19,7 +19,7 @@ from .scenarios import KILLS
 
 COLUMNS = ['seed', 'hosts', 'slowed_by', 'cpu', 'cores', 'isa', 'mbit', 'delay_ms', 'jitter_ms', 'loss_percent', 'layout', 'fault', 'hit',
            'iterative_chosen', 'iterative_tokens_per_s', 'iterative_of_expected', 'guessing_chosen', 'guessing_tokens_per_s',
-           'guessing_of_expected', 'ratio', 'best', 'chosen_of_best', 'outcome']
+           'guessing_of_expected', 'ratio', 'best', 'chosen_by_hand_tokens_per_s', 'best_by_hand_tokens_per_s', 'chosen_of_best', 'outcome']
 STALL_S = 2
 TRIES = 3  # to kill a drafter: measured speeds may differ from those of the job before, and with them the layout
 SWINGS = 3  # of an unsteady host
@@ -237,7 +237,8 @@ class Play:
                 its.append(self.run(f'{plans.describe(layout)} by hand', flags, names)['decode_tokens_per_s'])
         medians = [statistics.median(its) for its in speeds]
         best = max(range(len(layouts)), key=medians.__getitem__)
-        self.row.update(best=plans.describe(layouts[best]), chosen_of_best=round(medians[0] / medians[best], 3))
+        self.row.update(best=plans.describe(layouts[best]), chosen_by_hand_tokens_per_s=round(medians[0], 3),
+                        best_by_hand_tokens_per_s=round(medians[best], 3), chosen_of_best=round(medians[0] / medians[best], 3))
 
 
 def kill_ranks(host):

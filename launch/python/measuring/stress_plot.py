@@ -9,7 +9,8 @@ from common.problem import Problem
 from emulation.scenarios import CORES_FASTER, SCALAR_SLOWER
 
 REMEDY = 'name a table of launch/stress --csv, or a results folder'
-PAIRS = {'chosen': 'best', 'guessing_tokens_per_s': 'iterative_tokens_per_s'}  # columns of speeds: the first against the second
+# columns of speeds: the first against the second
+PAIRS = {'chosen_by_hand_tokens_per_s': 'best_by_hand_tokens_per_s', 'guessing_tokens_per_s': 'iterative_tokens_per_s'}
 FORECASTS = {'guessing_of_expected': 'guessing', 'iterative_of_expected': 'iterative'}
 CLOSE = 0.2  # as in launch/stress
 
@@ -20,11 +21,6 @@ def inequality(row):
     speeds = [percent * (CORES_FASTER if count > 1 else 1) / (SCALAR_SLOWER if name == 'scalar' else 1)
               for percent, count, name in zip(cpu, cores, isa, strict=True)]
     return max(speeds) / min(speeds)
-
-
-def speed(text):
-    """The tokens/s of a cell: a number, or a layout before it, as in 'n0,n1 iterative: 20.6'."""
-    return float(text.rpartition(': ')[2])
 
 
 def read(path):
@@ -40,12 +36,16 @@ def read(path):
         for row in good:
             row['inequality'] = inequality(row)
             for key in [key for key in (*PAIRS, *PAIRS.values(), *FORECASTS) if row[key]]:
-                row[key] = speed(row[key])
+                row[key] = float(row[key])
     except (ValueError, SyntaxError, TypeError, AttributeError, ZeroDivisionError):
         raise Problem(f'{path} is damaged in the row of seed {row.get("seed")}; repeat the run', 2) from None
     if not good:
         raise Problem(f'{path} has no cluster without a fault, so there is nothing to draw; give launch/stress --calm or --best', 2)
     return good
+
+
+def name_of(column):
+    return column.removesuffix('_tokens_per_s').removesuffix('_by_hand')
 
 
 def draw(rows):
@@ -58,7 +58,7 @@ def draw(rows):
     figure, (speeds, ratios, forecasts) = plt.subplots(1, 3, figsize=(15, 4.5))
     for i, key in enumerate((first, second)):
         speeds.plot([row['inequality'] for row in compared], [row[key] for row in compared], color=COLOURS[i], marker=MARKERS[i],
-                    linestyle='', fillstyle='none' if i else 'full', label=key.removesuffix('_tokens_per_s'))
+                    linestyle='', fillstyle='none' if i else 'full', label=name_of(key))
     ratios.plot([row['inequality'] for row in compared], [row[first] / row[second] for row in compared], color=COLOURS[0],
                 marker=MARKERS[0], linestyle='')
     ratios.axhline(1, color='black', linewidth=0.8)
@@ -67,7 +67,7 @@ def draw(rows):
         forecasts.plot([row['inequality'] for row in told], [row[key] for row in told], color=COLOURS[i], marker=MARKERS[i], linestyle='',
                        label=name)
     forecasts.axhspan(1 - CLOSE, 1 + CLOSE, color='grey', alpha=0.2)
-    names = [key.removesuffix('_tokens_per_s') for key in (first, second)]
+    names = [name_of(key) for key in (first, second)]
     speeds.set(ylabel='tokens/s', title=f'{names[0]} against {names[1]}')
     ratios.set(ylabel=f'{names[0]} / {names[1]}', title='ratio')
     forecasts.set(ylabel='measured / expected speed', title='forecasts of first jobs')
