@@ -10,6 +10,7 @@ import unittest
 from support import DRAFT, PROGRAM, ROOT, TARGET, main, some
 from emulation import plans, scenarios
 from emulation.scenarios import Scenario
+from measuring import stress_plot
 
 SEEDS = range(400)
 
@@ -111,9 +112,12 @@ class Some(unittest.TestCase):
                 (pathlib.Path(folder) / f'tales-{name}-0.3b.gguf').symlink_to(file)
             for flags in some(['--seeds', '43750'], ['--best', '1', '--seeds', '1'], ['--seeds', '3,8,10']):
                 with self.subTest(flags=flags):
-                    done = subprocess.run([ROOT / 'launch' / 'stress', *flags, '-n', '96', '--least', '0', '--models', folder],
-                                          stderr=subprocess.PIPE, text=True)
+                    table = pathlib.Path(folder) / 'stress.csv'
+                    done = subprocess.run([ROOT / 'launch' / 'stress', *flags, '-n', '96', '--least', '0', '--models', folder,
+                                           '--csv', table], stderr=subprocess.PIPE, text=True)
                     self.assertEqual(done.returncode, 0, done.stderr)
+                    if '--best' in flags:  # launch/plot can draw it
+                        self.assertTrue(all(row['chosen_by_hand_tokens_per_s'] for row in stress_plot.read(table)))
 
 
 if __name__ == '__main__':
