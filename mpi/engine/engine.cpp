@@ -6,7 +6,6 @@
 #include <bit>
 #include <utility>
 
-#include "node/clock.hpp"
 #include "node/error.hpp"
 #include "node/fnv1a.hpp"
 
@@ -57,6 +56,7 @@ class Engine::Text {
  public:
   Text(Engine& engine, Waiting waiting)
       : request_(std::move(waiting.request)),
+        submitted_(waiting.submitted),
         observer_(*waiting.observer),
         drafters_(engine.sources_.drafters()),
         context_(engine.options_.context),
@@ -113,6 +113,7 @@ class Engine::Text {
   bool take(std::int32_t token) {
     if (completion_.token_ids.empty()) {
       completion_.prefill_s = Clock::seconds_since(began_);
+      completion_.first_token_s = Clock::seconds_since(submitted_);
       prefilled_ = Clock::now();
     }
     completion_.token_times_s.push_back(completion_.token_ids.empty() ? 0.0 : Clock::seconds_since(prefilled_));
@@ -129,6 +130,7 @@ class Engine::Text {
   }
 
   const Request request_;
+  const Clock::time_point submitted_;
   RequestObserver& observer_;
   const std::vector<DraftLink*>& drafters_;
   const std::int32_t context_;
@@ -152,7 +154,7 @@ RequestId Engine::submit(Request request, RequestObserver& observer) {
   if (request.prompt.empty()) throw UsageError("the prompt is empty");
   if (request.prompt.size() > static_cast<std::size_t>(options_.context))
     throw UsageError(fmt::format("the prompt has {} tokens, the context holds {}", request.prompt.size(), options_.context));
-  waiting_.push_back({++submitted_, std::move(request), &observer});
+  waiting_.push_back({++submitted_, std::move(request), &observer, Clock::now()});
   return submitted_;
 }
 

@@ -6,6 +6,7 @@
 
 #include "mpi/cluster/head.hpp"
 #include "mpi/engine/request.hpp"
+#include "node/clock.hpp"
 
 namespace yamata {
 
@@ -46,6 +47,7 @@ class Engine final : public DraftListener {
     RequestId id;
     Request request;
     RequestObserver* observer;
+    Clock::time_point submitted;
   };
   class Text;
 

@@ -34,8 +34,9 @@ struct Completion {
   FinishReason finish = FinishReason::kLength;
   std::vector<std::int32_t> token_ids;
   std::vector<std::vector<Choice>> choices;  ///< per token, the first drafter's choices for it; empty without drafters
-  double prefill_s = 0;
-  std::vector<double> token_times_s;  ///< when each token was known, from the end of prefill; the first is 0
+  double prefill_s = 0;                      ///< from its begin until its first token was known
+  double first_token_s = 0;                  ///< the same from its submission, so with the time in the queue
+  std::vector<double> token_times_s;         ///< when each token was known, from the end of prefill; the first is 0
   Decoder::Counters counters;
   double first_choice_rate = 0;  ///< share of the last hundred tokens or so that were the first drafter's first choice
   std::uint64_t logits_checksum = 0;

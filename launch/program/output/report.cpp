@@ -63,6 +63,8 @@ Json figures(const Generation& r) {
   j["generated_tokens"] = n;
   j["prefill_tokens_per_s"] = measured(s.prefill_tokens_per_s);
   j["decode_tokens_per_s"] = measured(s.decode_tokens_per_s);
+  j["prompt_s"] = measured(r.prefill_s);
+  j["first_token_s"] = measured(r.first_token_s);
   j["ttft_s"] = measured(s.ttft_s);
   j["itl_mean_s"] = measured(s.itl_mean_s);
   j["itl_p50_s"] = measured(s.itl_p50_s);
@@ -130,7 +132,8 @@ std::string summary(const Generation& r) {
   if (s.decode_tokens_per_s > 0) out += fmt::format(" at {:.1f} tokens/s", s.decode_tokens_per_s);
   out += fmt::format(" ({}{})", r.strategy, r.lossless ? "" : ", typical acceptance: not lossless");
   if (r.finish == FinishReason::kInterrupted) out += ", interrupted";
-  if (s.ttft_s > 0) out += fmt::format(", first after {:.1f} ms", 1e3 * s.ttft_s);
+  if (r.first_token_s > 0) out += fmt::format(", first after {:.1f} ms", 1e3 * r.first_token_s);
+  if (s.ttft_s > 0) out += fmt::format(", second {:.1f} ms later", 1e3 * s.ttft_s);
   return out + "\n";
 }
 

@@ -27,7 +27,8 @@ struct Generation : Completion {
 struct Speed {
   double prefill_tokens_per_s = 0, decode_tokens_per_s = 0, ttft_s = 0, itl_mean_s = 0, itl_p50_s = 0, itl_p99_s = 0;
 };
-/// As defined in the papers: decode speed excludes prefill and the token sampled from it; TTFT is the time to the token after that.
+/// As defined in PipeInfer's paper: decode speed excludes prefill and the token sampled from it; TTFT is the time to the token after that.
+/// The time to the token of the prefill is Completion::first_token_s.
 Speed speed(const Generation& result);
 
 /// The first and the last layer, or "-".

@@ -160,6 +160,7 @@ class Figures:
 
     def figures_of_runs(self):
         yield from self.bars('speed', 'Decode speed', 'tokens/s', figure_of(SPEED))
+        yield from self.bars('first_token', 'Time to first token (from the request)', 'ms', figure_of('first_token_s', 1000))
         yield from self.bars('ttft', 'Time to first token (after prefill)', 'ms', figure_of('ttft_s', 1000))
         yield from self.bars('itl', 'Inter-token latency, median within a run', 'ms', figure_of('itl_p50_s', 1000))
         yield from self.bars('itl_p99', 'Inter-token latency, 99th percentile within a run', 'ms', figure_of('itl_p99_s', 1000))

@@ -17,6 +17,7 @@ Generation generation(std::size_t tokens) {
   r.strategy = "iterative";
   r.prompt_ids.resize(3);
   r.prefill_s = tokens > 0 ? 0.1 : 0;
+  r.first_token_s = tokens > 0 ? 0.15 : 0;
   r.token_ids.resize(tokens);
   for (std::size_t i = 0; i < tokens; ++i) r.token_times_s.push_back(0.25 * static_cast<double>(i));
   r.per_rank.resize(1);
@@ -29,23 +30,25 @@ TEST(Report, InterruptedPrompt_hasNoFigures) {
   EXPECT_EQ(to_table(r), "\ninterrupted before the first token\n");
   r.prefill_s = 0;
   const auto figures = nlohmann::json::parse(to_json(r));
-  for (const char* key : {"prefill_tokens_per_s", "decode_tokens_per_s", "ttft_s", "itl_mean_s", "itl_p50_s", "itl_p99_s",
-                          "acceptance_rate", "first_choice_rate", "tokens_per_target_run", "head_us_per_token"})
+  for (const char* key : {"prefill_tokens_per_s", "decode_tokens_per_s", "prompt_s", "first_token_s", "ttft_s", "itl_mean_s", "itl_p50_s",
+                          "itl_p99_s", "acceptance_rate", "first_choice_rate", "tokens_per_target_run", "head_us_per_token"})
     EXPECT_TRUE(figures.at(key).is_null()) << key << ": " << figures.at(key);
   EXPECT_EQ(figures.at("generated_tokens"), 0);
-  EXPECT_NE(to_csv(r).find("\niterative,true,interrupted,1,3,0,,,,,,,0,0,,,"), std::string::npos) << to_csv(r);
+  EXPECT_NE(to_csv(r).find("\niterative,true,interrupted,1,3,0,,,,,,,,,0,0,,,"), std::string::npos) << to_csv(r);
   Generation some = generation(3);
   some.finish = FinishReason::kInterrupted;
-  EXPECT_NE(to_table(some).find("(iterative), interrupted, first after"), std::string::npos) << to_table(some);
+  EXPECT_NE(to_table(some).find("(iterative), interrupted, first after 150.0 ms, second 250.0 ms later\n"), std::string::npos)
+      << to_table(some);
 }
 
 TEST(Report, Rates_areThereWhereTimeHasPassed) {
   Generation drafted = generation(3);
   drafted.choices = {{}, {{.draft_probability = 0.5f, .token = 7}}, {}};
   EXPECT_EQ(nlohmann::json::parse(to_json(drafted))["first_choice_rate"], 0) << "no first choice was right";
-  EXPECT_EQ(to_table(generation(1)).find("\n3 tokens of prompt at 30.0 tokens/s, 1 generated (iterative)\n"), 0u);
+  EXPECT_EQ(to_table(generation(1)).find("\n3 tokens of prompt at 30.0 tokens/s, 1 generated (iterative), first after 150.0 ms\n"), 0u);
   EXPECT_EQ(to_table(generation(3))
-                .find("\n3 tokens of prompt at 30.0 tokens/s, 3 generated at 4.0 tokens/s (iterative), first after 250.0 ms\n"),
+                .find("\n3 tokens of prompt at 30.0 tokens/s, 3 generated at 4.0 tokens/s (iterative), first after 150.0 ms, second 250.0 "
+                      "ms later\n"),
             0u);
 }
 
