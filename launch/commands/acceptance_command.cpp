@@ -111,7 +111,7 @@ void acceptance_command(Job& job, const AcceptanceOptions& options) {
                           .tree = options.speculation.policy.tree};
   job.start(text);
   job.serve([&](Head& head) {
-    GuessSources sources = connect_sources(job, std::move(vocabularies), decode.lookup ? std::make_shared<SuffixMemory>() : nullptr);
+    GuessSources sources = connect_sources(job, std::move(vocabularies), decode, std::make_shared<SuffixMemory>());
     std::vector<const GuessSource*> watched;
     for (const auto& source : sources.all()) watched.push_back(source.get());
     auto recorder = std::make_unique<GuessRecorder>(sources.next_index(), static_cast<std::size_t>(options.levels));

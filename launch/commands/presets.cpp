@@ -11,12 +11,19 @@
 namespace yamata {
 namespace {
 
-enum class NeededSources { kAny, kNone, kDraftHeads, kDraft };
+enum class NeededSources { kAny, kNone, kText, kDraftHeads, kDraft };
 enum class Placement {
+  kAnywhere,
   kOne,      ///< one unit
   kSharing,  ///< units that share every layer
   kApart,    ///< the target on one unit, the guess source on another
   kPipeline  ///< several ranks, or a unit of its own for the guess source
+};
+
+/// The flags of chains: -pa, -ps, -pr, -pd, -np.
+struct CutOffs {
+  float accept, split, recovery, decay;
+  int branches;
 };
 
 struct Preset {
@@ -25,17 +32,39 @@ struct Preset {
   Placement placement;
   std::optional<Strategy> strategy{};
   const char* policy = "";  ///< empty: as the flags say
-  int draft = 0, depth = 0, children = 0;
+  int draft = 0, depth = 0, children = 0, prompt_lookup = 0;
   ShareRule share_rule = ShareRule::kAdaptive;
   const char* units = "";  ///< example for kApart
+  std::optional<CutOffs> cut_offs{};
+  bool reuse_tree = false;  ///< guesses in flight remain when the text grows
 };
 
-// Trees: Medusa's algorithm 1 with K = 4, m = 32, n = 64; EAGLE-2's, which Dovetail uses, with 10 branches, 8 levels, 15 guesses.
+// Trees: Medusa's algorithm 1 with K = 4, m = 32, n = 64; EAGLE-2's, which Dovetail uses, with 10 branches, 8 levels, 15 guesses; a chain
+// of first choices. Prompt lookup: its authors' 3 and 10. Cut-offs: those of PipeInfer's published scripts.
 const std::array kPresets{Preset{.name = "sequential",
                                  .what = "one unit, one token at a time",
                                  .needed_sources = NeededSources::kNone,
                                  .placement = Placement::kOne,
                                  .strategy = Strategy::kIterative},
+                          Preset{.name = "prompt-lookup",
+                                 .what = "guesses what followed an earlier passage of the text",
+                                 .needed_sources = NeededSources::kText,
+                                 .placement = Placement::kAnywhere,
+                                 .strategy = Strategy::kSpeculative,
+                                 .policy = "dynamic-tree",
+                                 .draft = 10,
+                                 .depth = 64,
+                                 .children = 1,
+                                 .prompt_lookup = 3},
+                          Preset{.name = "speculative",
+                                 .what = "a chain of guesses, then a run that verifies it, in turns",
+                                 .needed_sources = NeededSources::kDraft,
+                                 .placement = Placement::kAnywhere,
+                                 .strategy = Strategy::kSpeculative,
+                                 .policy = "dynamic-tree",
+                                 .draft = 4,
+                                 .depth = 64,
+                                 .children = 1},
                           Preset{.name = "medusa",
                                  .what = "one unit, a tree of guesses of draft heads in each run",
                                  .needed_sources = NeededSources::kDraftHeads,
@@ -71,14 +100,17 @@ const std::array kPresets{Preset{.name = "sequential",
                                  .placement = Placement::kApart,
                                  .strategy = Strategy::kPipeInfer,
                                  .policy = "multi-sequence",
-                                 .draft = 16,
+                                 .draft = 32,
                                  .units = "--units cuda:0 --draft-units cpu"},
                           Preset{.name = "pipeinfer",
                                  .what = "chains of guesses in flight, one behind the other",
                                  .needed_sources = NeededSources::kDraft,
                                  .placement = Placement::kPipeline,
                                  .strategy = Strategy::kPipeInfer,
-                                 .policy = "chain"}};
+                                 .policy = "chain",
+                                 .draft = 4,
+                                 .cut_offs = CutOffs{.accept = 0.001f, .split = 0.8f, .recovery = 0.4f, .decay = 0.01f, .branches = 3},
+                                 .reuse_tree = true}};
 
 const Preset& find_preset(const std::string& name) {
   const auto found = std::ranges::find_if(kPresets, [&](const Preset& preset) { return preset.name == name; });
@@ -91,6 +123,8 @@ const Preset& find_preset(const std::string& name) {
 void require_guessers(const Preset& preset, const JobOptions& job) {
   if (preset.needed_sources == NeededSources::kNone && job.models.guess())
     throw UsageError(fmt::format("--preset {} guesses nothing; leave out -md, --heads and --mtp", preset.name));
+  if (preset.needed_sources == NeededSources::kText && job.models.guess())
+    throw UsageError(fmt::format("--preset {} guesses from the text alone; leave out -md, --heads and --mtp", preset.name));
   if (preset.needed_sources == NeededSources::kDraftHeads && (job.models.draft_heads.empty() || !job.models.drafts.empty()))
     throw UsageError(fmt::format(
         "--preset {} guesses with heads alone; name them with --heads FILE, or take the model's own with --mtp, without -md", preset.name));
@@ -125,6 +159,14 @@ void say(const GivenFlags& r, const char* flag, Value& value, const Of& of) {
   if (!r.given(flag)) value = of;
 }
 
+void say_cut_offs(const GivenFlags& r, PolicyOptions& policy, const CutOffs& cut_offs) {
+  say(r, "p-accept", policy.accept, cut_offs.accept);
+  say(r, "p-split", policy.split, cut_offs.split);
+  say(r, "p-recovery", policy.recovery, cut_offs.recovery);
+  say(r, "p-decay", policy.decay, cut_offs.decay);
+  say(r, "parallel", policy.branches, cut_offs.branches);
+}
+
 }  // namespace
 
 std::string presets_help() {
@@ -149,8 +191,13 @@ bool read_preset(const GivenFlags& r, JobOptions& job, SpeculationOptions& specu
     say(r, "policy", policy.name, preset.policy);
     if (preset.draft > 0) say(r, "draft", policy.draft, preset.draft);
     if (preset.depth > 0) say(r, "tree-depth", policy.depth, preset.depth), say(r, "tree-children", policy.children, preset.children);
-    speculation.lookup = speculation.reuse_tree = false;  // no paper uses these
+    if (preset.cut_offs) say_cut_offs(r, policy, *preset.cut_offs);
+    say(r, "prompt-lookup", speculation.prompt_lookup, preset.prompt_lookup);
+    speculation.lookup = preset.needed_sources == NeededSources::kText;  // no paper uses suffixes
+    speculation.reuse_tree &= preset.reuse_tree;
   }
+  if (preset.prompt_lookup > 0 && (r.given("no-lookup") || !speculation.looks_up() || speculation.prompt_lookup == 0))
+    throw UsageError(fmt::format("--preset {} guesses from the text; leave out --no-lookup, --policy chain and --prompt-lookup 0", name));
   job.layout.guesses_text = speculation.looks_up() && preset.needed_sources != NeededSources::kNone;
   return wants_ranks(preset, job);
 }

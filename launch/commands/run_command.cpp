@@ -131,7 +131,7 @@ void run_command(Job& job, const RunOptions& options) {
   job.serve([&](Head& head) {
     const DecodeOptions decode = decode_options(rank, text);
     result.lossless = !decode.typical;
-    GuessSources sources = connect_sources(job, std::move(vocabularies), decode.lookup ? memory : nullptr);
+    GuessSources sources = connect_sources(job, std::move(vocabularies), decode, memory);
     const SavingsOfDrafts savings(job.experience(), decode, text.sampling, sources);
     Engine engine(head, std::move(sources), decode);
     engine.submit(std::move(request), printer);

@@ -352,7 +352,7 @@ RunCosts Decoder::with_budget(RunCosts costs) {
     const auto latency = source->next_guess();
     if (latency && latency->next_s > 0 && run_s > 0) drafted_ = run_s / latency->next_s;
   }
-  costs.drafted = drafted_;
+  costs.drafted = counters_.cost_coefficient = drafted_;
   return costs;
 }
 
@@ -388,6 +388,7 @@ bool Decoder::submit(std::span<const NodeId> nodes) {
   const TreeRuns::Run* run = runs_.submit(fit);
   if (!run) return false;
   counters_.drafted += run->nodes.size() - (run->has_root ? 1 : 0);
+  counters_.draft_budget = policy_->budget();
   ++counters_.runs_started;
   return true;
 }

@@ -40,6 +40,7 @@ struct DecodeOptions {
   std::size_t logits = 0;         ///< how many of a row's highest logits are requested, as many as sampling reads; 0: all
   bool at_any_cost = false;       ///< sources guess at any cost
   bool lookup = false;            ///< sources include the text itself and earlier ones; --no-lookup: not
+  int prompt_lookup = 0;          ///< --prompt-lookup: with `lookup`, its longest passage; 0: suffix decoding
   std::optional<TypicalAcceptance> typical{};  ///< --acceptance typical; nothing: a guess is accepted if it is the sampled token
 };
 
@@ -55,7 +56,9 @@ class Decoder {
   struct Counters {
     std::uint64_t runs_started = 0, runs_cancelled = 0, target_evaluations = 0;
     std::uint64_t drafted = 0, accepted = 0;  ///< guesses that were sent; those of them that became text
-    double deciding_s = 0;                    ///< the head's own work without sampling and printing: mostly choosing and sending runs
+    double cost_coefficient = 0;   ///< DuoDecoding's c: time of a run of the target / time of a guess, as measured last; 0: not known
+    std::size_t draft_budget = 0;  ///< its gamma, as chosen last; 0: another policy
+    double deciding_s = 0;         ///< the head's own work without sampling and printing: mostly choosing and sending runs
   };
 
   /// `target` and `sources` outlive this.

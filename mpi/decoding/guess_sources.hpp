@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "mpi/decoding/draft_link.hpp"
+#include "src/speculation/prompt_lookup.hpp"
 #include "src/speculation/suffix_source.hpp"
 
 namespace yamata {
@@ -28,6 +29,8 @@ class GuessSources {
     add(std::make_unique<SuffixSource>(next_index(), std::move(memory)));
     has_suffixes_ = true;
   }
+  /// Guesses from the text itself by prompt lookup decoding; see PromptLookup.
+  void add_prompt_lookup(int longest) { add(std::make_unique<PromptLookup>(next_index(), longest)); }
   bool has_suffixes() const { return has_suffixes_; }
   /// Any other source; its index must be next_index().
   void add(std::unique_ptr<GuessSource> source) { all_.push_back(std::move(source)); }

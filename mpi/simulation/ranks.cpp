@@ -70,7 +70,7 @@ void Ranks::build() {
   }
 }
 
-void Ranks::make_sources(bool lookup) {
+void Ranks::make_sources(const DecodeOptions& options) {
   sources_ = std::make_unique<GuessSources>(*ranks_[0].parts.transport);
   int model = 0;
   for (const DrafterRanks& drafter : drafters_) {
@@ -82,7 +82,7 @@ void Ranks::make_sources(bool lookup) {
                            .feature_layers = draft_heads == feature_layers_.end() ? std::vector<std::int32_t>{} : draft_heads->second},
                           VocabularyMap{}, cost);
   }
-  if (lookup) sources_->add_suffixes();
+  if (options.lookup) options.prompt_lookup > 0 ? sources_->add_prompt_lookup(options.prompt_lookup) : sources_->add_suffixes();
   if (add_sources) add_sources(*sources_);
 }
 
@@ -90,7 +90,7 @@ void Ranks::begin(const std::vector<std::int32_t>& prompt, const DecodeOptions& 
                   Decoder::OnToken on_token) {
   if (requests_ == 0) {
     build();
-    make_sources(options.lookup);
+    make_sources(options);
   }
   DecodeOptions decode = options;
   decode.request = ++requests_;

@@ -59,7 +59,7 @@ class Ranks {
   };
   void add(int model, int first, const std::vector<TableShape>& stages);
   void build();
-  void make_sources(bool lookup);
+  void make_sources(const DecodeOptions& options);
   void dispatch(std::size_t rank, Message message);
 
   std::vector<Rank> ranks_;

@@ -1,6 +1,7 @@
 #include "src/speculation/policy.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 namespace yamata {
@@ -57,20 +58,28 @@ std::vector<NodeId> BestFirst::choose_among(const TokenTree& tree, std::vector<N
   return candidates;
 }
 
-std::vector<NodeId> Chain::choose(const TokenTree& tree, std::size_t capacity, const RunCosts& /*costs*/) {
-  const float adjustment = static_cast<float>(runs_) * options_.recovery - static_cast<float>(rejects_) * options_.decay;
-  if (options_.accept + adjustment >= 1) return {};
-  const std::size_t most = std::min(capacity, static_cast<std::size_t>(options_.draft));
-  // The end of the chain: down the most probable path as far as it has been sent.
-  std::vector<NodeId> ends{tree.root().id};
-  for (bool down = true; down;) {
-    down = false;
-    const auto children = ranked_children(tree, ends[0]);
-    if (!children.empty() && tree.at(children[0]).sent) {
-      ends[0] = children[0];
-      down = true;
-    }
+NodeId Chain::tip(const TokenTree& tree) {
+  NodeId end = tree.root().id;
+  while (true) {
+    const auto children = ranked_children(tree, end);
+    if (children.empty() || !tree.at(children[0]).sent) return end;
+    end = children[0];
   }
+}
+
+/// Lowers the cut-off until a guess of this probability passes, if it falls at all.
+void Chain::decay_to(double probability) {
+  const double excess = options_.accept + adjustment() - probability;
+  if (excess <= 0 || options_.decay <= 0) return;
+  rejects_ += std::ceil(excess / options_.decay);
+  if (options_.accept + adjustment() > probability) ++rejects_;  // by rounding
+}
+
+std::vector<NodeId> Chain::choose(const TokenTree& tree, std::size_t capacity, const RunCosts& /*costs*/) {
+  const std::size_t most = std::min(capacity, static_cast<std::size_t>(options_.draft));
+  std::vector<NodeId> ends{tip(tree)};
+  if (const auto next = ranked_children(tree, ends[0]); !next.empty() && most > 0) decay_to(tree.at(next[0]).probability);
+  const double accept = options_.accept + adjustment(), split = options_.split + adjustment();
   std::vector<NodeId> chosen;
   while (!ends.empty() && chosen.size() < most) {
     std::vector<NodeId> next;
@@ -80,8 +89,7 @@ std::vector<NodeId> Chain::choose(const TokenTree& tree, std::size_t capacity, c
         const bool first = rank++ == 0;
         const TreeNode& node = tree.at(id);
         const bool opens = !first && static_cast<int>(ends.size() + next.size()) <= options_.branches && options_.branches > 1;
-        const bool probable =
-            first ? node.probability >= options_.accept + adjustment : opens && node.probability > options_.split + adjustment;
+        const bool probable = first ? node.probability >= accept : opens && node.probability > split;
         if (!probable || node.sent || chosen.size() >= most) break;
         chosen.push_back(id);
         next.push_back(id);
@@ -89,13 +97,13 @@ std::vector<NodeId> Chain::choose(const TokenTree& tree, std::size_t capacity, c
     }
     ends = std::move(next);
   }
-  if (chosen.empty()) ++rejects_;
   std::sort(chosen.begin(), chosen.end());
   return chosen;
 }
 
-void Chain::committed(bool guessed) {
-  if (guessed) runs_ = 0;
+/// The result of a run, with guesses or without, was accepted.
+void Chain::committed(bool /*guessed*/) {
+  runs_ = 0;
   rejects_ = 0;
 }
 

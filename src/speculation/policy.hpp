@@ -16,10 +16,12 @@ struct PolicyOptions {
   float threshold = 0.02f;           ///< best-first: least path probability worth a row, however cheap
   float accept = 0.5f;               ///< -pa, chain: least probability to continue a branch
   float split = 0.1f;                ///< -ps, chain: least probability to open another branch
-  float recovery = 0.0f;             ///< -pr, chain: added to both for every run since the last acceptance
-  float decay = 0.0f;                ///< -pd, chain: subtracted from both whenever no guess was probable enough
+  float recovery = 0.0f;             ///< -pr, chain: added to both for every run since the text last grew
+  float decay = 0.0f;                ///< -pd, chain: subtracted from both as often as needed while no guess is probable enough
   int branches = 1;                  ///< -np, chain: most branches
   std::optional<StaticTree> tree{};  ///< --tree, static-tree: the shape; nothing: that of static_tree
+  int sequences = 0;                 ///< --sequences, multi-sequence: always so many; 0: by their probabilities
+  int budget = 0;                    ///< --budget, multi-sequence: guesses of all sequences; 0: as many as are drafted during a run
   int depth = 4;                     ///< --tree-depth, K: dynamic-tree
   int children = 32;                 ///< --tree-children, m: dynamic-tree
 };
@@ -43,6 +45,8 @@ class Policy {
   /// Whether it takes only as many guesses as are worth their cost; otherwise it takes a tree of a given size, which sources fill at any
   /// cost.
   virtual bool considers_costs() const { return true; }
+  /// multi-sequence: the budget of the last choice; else 0.
+  virtual std::size_t budget() const { return 0; }
   /// A run of the nodes chosen last was submitted.
   virtual void submitted() {}
   /// A token was committed; `guessed`: it was in the tree and sent.
@@ -65,7 +69,8 @@ class BestFirst final : public Policy {
 };
 
 /// PipeInfer's chains (its algorithm of continuous speculation with reactive cut-offs): extends the most probable path by up to
-/// `draft` tokens while each is probable enough, and opens branches beside it where the runners-up are.
+/// `draft` tokens while each is probable enough, and opens branches beside it where the runners-up are. The paper tries again at once while
+/// no guess is probable enough and no result has arrived, so with a decay the cut-off falls until the best guess passes.
 class Chain final : public Policy {
  public:
   explicit Chain(const PolicyOptions& options) : options_(options) {}
@@ -74,8 +79,14 @@ class Chain final : public Policy {
   void committed(bool guessed) override;
 
  private:
+  /// The end of the chain: down the most probable path as far as it has been sent.
+  static NodeId tip(const TokenTree& tree);
+  double adjustment() const { return runs_ * static_cast<double>(options_.recovery) - rejects_ * static_cast<double>(options_.decay); }
+  void decay_to(double probability);
+
   PolicyOptions options_;
-  int runs_ = 0, rejects_ = 0;
+  int runs_ = 0;
+  double rejects_ = 0;  // attempts without a guess, since the text last grew
 };
 
 /// Sends no guess, and lets the root wait for every source; used to record guesses.

@@ -130,13 +130,15 @@ std::size_t MultiSequence::sequences(const TokenTree& tree, const std::vector<No
 
 std::vector<NodeId> MultiSequence::choose(const TokenTree& tree, std::size_t capacity, const RunCosts& costs) {
   const std::vector<NodeId> firsts = ranked_children(tree, tree.root().id);
-  const std::size_t budget = MultiSequence::budget(costs.drafted, static_cast<std::size_t>(options_.draft));
-  if (firsts.empty() || budget == 0) return {};
-  const std::size_t count = sequences(tree, firsts, budget);
+  budget_ =
+      options_.budget > 0 ? static_cast<std::size_t>(options_.budget) : budget(costs.drafted, static_cast<std::size_t>(options_.draft));
+  if (firsts.empty() || budget_ == 0) return {};
+  const auto fixed = std::min({static_cast<std::size_t>(options_.sequences), firsts.size(), budget_});
+  const std::size_t count = fixed > 0 ? fixed : sequences(tree, firsts, budget_);
   std::vector<NodeId> chosen;
   for (std::size_t s = 0; s < count; ++s) {
     NodeId id = firsts[s];
-    for (std::size_t length = 0; length < budget / count; ++length) {
+    for (std::size_t length = 0; length < budget_ / count; ++length) {
       if (!tree.at(id).sent && chosen.size() >= capacity) break;
       if (!tree.at(id).sent) chosen.push_back(id);
       const std::vector<NodeId> next = ranked_children(tree, id);

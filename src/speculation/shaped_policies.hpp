@@ -40,13 +40,15 @@ class DynamicTreePolicy final : public Policy {
   PolicyOptions options_;
 };
 
-/// DuoDecoding's sequences: one per first token that is more probable than the best two-token sequence, each continued greedily. The budget
-/// is the number of guesses drafted in the time of a run; the sequences share it equally.
+/// DuoDecoding's sequences: one per first token that is more probable than the best two-token sequence, or `options.sequences`, each
+/// continued greedily. The budget is the number of guesses drafted in the time of a run, or `options.budget`; the sequences share it
+/// equally.
 class MultiSequence final : public Policy {
  public:
   explicit MultiSequence(const PolicyOptions& options) : options_(options) {}
   std::vector<NodeId> choose(const TokenTree& tree, std::size_t capacity, const RunCosts& costs) override;
   bool fills_root_run() const override { return true; }
+  std::size_t budget() const override { return budget_; }
 
   /// The largest number with many divisors that is at most `drafted` and at most `most`.
   static std::size_t budget(double drafted, std::size_t most);
@@ -56,6 +58,7 @@ class MultiSequence final : public Policy {
 
  private:
   PolicyOptions options_;
+  std::size_t budget_ = 0;
 };
 
 /// The drafters' search options for a policy. static-tree: the whole shape is drafted. dynamic-tree: nothing below its depth, as many

@@ -193,6 +193,27 @@ TEST(MultiSequence, FirstTokensAboveTheBestTwo_eachBeginASequence) {
   EXPECT_EQ(MultiSequence::sequences(tree, {a}, 8), 1u);
 }
 
+TEST(MultiSequence, FixedNumbers_areTakenAsTheyAre) {
+  TokenTree tree(1, 0);
+  const NodeId a = tree.add(tree.root().id, 2, 0.9f, {0, 0}), b = tree.add(tree.root().id, 3, 0.05f, {0, 0});
+  const NodeId aa = tree.add(a, 4, 0.9f, {0, 0}), bb = tree.add(b, 5, 0.9f, {0, 0});
+  PolicyOptions o = options("multi-sequence", 16);
+  RunCosts costs;
+  costs.drafted = 2;
+  const auto chosen = [&] { return MultiSequence(o).choose(tree, 100, costs); };
+  EXPECT_EQ(chosen(), (Nodes{a, aa})) << "one sequence of two";
+  o.sequences = 2;
+  EXPECT_EQ(chosen(), (Nodes{a, b}));
+  o.budget = 5;  // above the cost ratio, and not a multiple
+  EXPECT_EQ(chosen(), (Nodes{a, b, aa, bb}));
+  o.sequences = 3;
+  EXPECT_EQ(chosen(), (Nodes{a, b, aa, bb})) << "there are two first tokens";
+  MultiSequence policy(o);
+  EXPECT_EQ(policy.budget(), 0u);
+  (void)policy.choose(tree, 100, costs);
+  EXPECT_EQ(policy.budget(), 5u);
+}
+
 TEST(MultiSequence, Budget_isSharedOutEqually_andEachSequenceGoesOnGreedily) {
   TokenTree tree(1, 0);
   const NodeId a = tree.add(tree.root().id, 2, 0.5f, {0, 0});

@@ -220,6 +220,32 @@ TEST(Chain, CutOff_risesWithEveryRunAndFallsBackOnAHit) {
   EXPECT_EQ(policy.choose(x.tree, 10, {}), (Nodes{x.a, x.b}));
 }
 
+TEST(Chain, CutOff_fallsBackWithEveryResult) {
+  Example x;
+  PolicyOptions options;
+  options.name = "chain";
+  options.recovery = 0.4f;
+  Chain policy(options);
+  for (int i = 0; i < 3; ++i) policy.submitted();
+  EXPECT_TRUE(policy.choose(x.tree, 10, {}).empty());
+  policy.committed(false);
+  EXPECT_EQ(policy.choose(x.tree, 10, {}), (Nodes{x.a, x.b})) << "else it would never guess again";
+}
+
+TEST(Chain, CutOff_decaysUntilTheBestGuessPasses) {
+  Example x;
+  PolicyOptions options;
+  options.name = "chain";
+  options.recovery = 0.4f;
+  options.decay = 0.01f;
+  Chain policy(options);
+  for (int i = 0; i < 3; ++i) policy.submitted();  // .5 + 3 * .4
+  EXPECT_EQ(policy.choose(x.tree, 10, {}), (Nodes{x.a}));
+  x.tree.at(x.a).sent = true;
+  policy.submitted();
+  EXPECT_EQ(policy.choose(x.tree, 10, {}), (Nodes{x.b}));
+}
+
 TEST(Policy, UnknownName_isRefused) {
   PolicyOptions options;
   options.name = "luck";

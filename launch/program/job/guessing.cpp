@@ -32,7 +32,8 @@ void require_common_vocabulary(const ModelFile& target, const ModelFile& draft) 
   (void)VocabularyMap::between(vocabulary(*Tokenizer::load(target.file)), vocabulary(*Tokenizer::load(draft.file)));
 }
 
-GuessSources connect_sources(const Job& job, std::vector<VocabularyMap> maps, std::shared_ptr<SuffixMemory> memory) {
+GuessSources connect_sources(const Job& job, std::vector<VocabularyMap> maps, const DecodeOptions& options,
+                             std::shared_ptr<SuffixMemory> memory) {
   const Layout& layout = job.rank().layout().places();
   const RankModels& models = job.rank().models();
   GuessSources sources(job.transport());
@@ -43,7 +44,10 @@ GuessSources connect_sources(const Job& job, std::vector<VocabularyMap> maps, st
                          .feature_layers = models.feature_layers(layout[d].model),
                          .own_unit = job.rank().units().has_draft_units()},
                         std::move(maps[d - 1]), models.relative_cost(layout[d].model));
-  if (memory) sources.add_suffixes(std::move(memory));
+  if (options.lookup && options.prompt_lookup > 0)
+    sources.add_prompt_lookup(options.prompt_lookup);
+  else if (options.lookup)
+    sources.add_suffixes(std::move(memory));
   return sources;
 }
 

@@ -20,8 +20,10 @@ std::vector<VocabularyMap> map_vocabularies(const JobRank& rank, const Tokenizer
 /// Throws ModelError, as map_vocabularies does, if the draft's vocabulary is not the target's.
 void require_common_vocabulary(const ModelFile& target, const ModelFile& draft);
 
-/// For a job that has started: its drafters, and, with `memory`, suffixes of this text and of the earlier texts in it.
-GuessSources connect_sources(const Job& job, std::vector<VocabularyMap> maps, std::shared_ptr<SuffixMemory> memory);
+/// For a job that has started: its drafters, and, suffixes of this text and of the earlier texts in it. With
+/// `options.prompt_lookup`, prompt lookup instead; without `options.lookup`, neither.
+GuessSources connect_sources(const Job& job, std::vector<VocabularyMap> maps, const DecodeOptions& options,
+                             std::shared_ptr<SuffixMemory> memory);
 
 /// What the drafts of a job save, kept from one job to the next.
 class SavingsOfDrafts {

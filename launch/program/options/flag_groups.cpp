@@ -208,20 +208,29 @@ void add_speculation(Flags& flags, const char* strategies, const char* strategy,
   add("--p-min", "best-first: minimum path probability of a guess, however cheap its row is", FlagKind::kFloat, "P", "0.02");
   add("-pa, --p-accept", "-pa, chain: minimum probability that continues a branch", FlagKind::kFloat, "P", "0.5");
   add("-ps, --p-split", "-ps, chain: minimum probability that opens another branch", FlagKind::kFloat, "P", "0.1");
-  add("-pr, --p-recovery", "-pr, chain: added to -pa and -ps for every run since a guess was last accepted", FlagKind::kFloat, "P", "0");
-  add("-pd, --p-decay", "-pd, chain: subtracted from -pa and -ps whenever no guess was probable enough", FlagKind::kFloat, "P", "0");
+  add("-pr, --p-recovery", "-pr, chain: added to -pa and -ps for every run since the text last grew", FlagKind::kFloat, "P", "0");
+  add("-pd, --p-decay", "-pd, chain: subtracted from -pa and -ps while no guess is probable enough, until one is (0: never)",
+      FlagKind::kFloat, "P", "0");
   add("-np, --parallel", "-np, chain: maximum number of branches", FlagKind::kInt, "N", "1");
   add("--tree",
       "static-tree: a file with its shape, or a file of yamata acceptance --json, from whose rates a tree of --draft guesses is built",
       FlagKind::kFile, "FILE");
   add("--tree-depth", "dynamic-tree: maximum depth", FlagKind::kInt, "K", "4");
   add("--tree-children", "dynamic-tree: maximum number of guesses after one token", FlagKind::kInt, "M", "32");
+  add("--sequences", "multi-sequence: fixed number of sequences (0: by the probabilities of their first tokens)", FlagKind::kInt, "N", "0");
+  add("--budget",
+      "multi-sequence: fixed number of guesses of all sequences together (0: as many as are drafted during a run, at most --draft)",
+      FlagKind::kInt, "N", "0");
   add("--no-lookup", "Do not guess from earlier passages of this text or earlier texts; only from drafts and heads");
+  add("--prompt-lookup",
+      "Baseline: guess what followed the first earlier passage with the same last N tokens, or N - 1, ..., 1 (prompt lookup decoding), "
+      "in place of suffix decoding (0: not)",
+      FlagKind::kInt, "N", "0");
   add("--suffix-store", "Keep generated text in this file, and guess from it in later jobs", FlagKind::kFile, "FILE");
   add("--draft-units", "Compute units of drafts and heads, written as for --units (auto: those of --units)", FlagKind::kWord, "UNITS",
       "auto");
   add("--no-async", "Ablation: draft on rank 0, alternating with its layers");
-  add("--no-tree-reuse", "Ablation: discard the tree whenever a guess is accepted, and draft again from the last token, as the paper does");
+  add("--no-tree-reuse", "Ablation: discard the tree whenever a guess is accepted, and draft again from the last token");
   add("--no-continuous", "Ablation: one speculative run at a time");
   add("--no-cancel", "Ablation: do not cancel runs that are no longer needed");
   add("--no-multibuffer", "Ablation: one cache partition for guesses, so they are on a single path of the tree at a time");
@@ -264,6 +273,11 @@ PolicyOptions read_policy(const GivenFlags& r) {
   policy.children = r.number<int>("tree-children");
   require(policy.depth >= 1 && policy.depth <= 64, "--tree-depth", "between 1 and 64");
   require(policy.children >= 1 && policy.children <= 64, "--tree-children", "between 1 and 64");
+  policy.sequences = r.number<int>("sequences");
+  policy.budget = r.number<int>("budget");
+  require(policy.sequences >= 0 && policy.sequences <= 16, "--sequences", "between 0 and 16");
+  require(policy.budget >= 0 && policy.budget <= 64, "--budget", "between 0 and 64");
+  policy.draft = std::max(policy.draft, policy.budget);
   if (const std::string file = r.text("tree"); !file.empty()) {
     require(policy.name == "static-tree", "--policy", "static-tree where --tree is given");
     policy.tree = read_tree(file, policy.draft);
@@ -313,6 +327,10 @@ SpeculationOptions read_speculation(const GivenFlags& r) {
   speculation.policy = read_policy(r);
   speculation.tree_file = r.text("tree");
   speculation.lookup = !r.given("no-lookup");
+  speculation.prompt_lookup = r.number<int>("prompt-lookup");
+  require(speculation.prompt_lookup >= 0 && speculation.prompt_lookup <= 64, "--prompt-lookup", "between 0 and 64");
+  require(speculation.prompt_lookup == 0 || speculation.looks_up(), "--prompt-lookup",
+          "left out with --no-lookup and --policy chain, which do not guess from texts");
   speculation.suffix_store = r.text("suffix-store");
   require(speculation.suffix_store.empty() || speculation.looks_up(), "--suffix-store",
           "left out with --no-lookup and --policy chain, which do not guess from texts");

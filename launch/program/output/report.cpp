@@ -73,6 +73,8 @@ Json figures(const Generation& r) {
   j["accepted"] = r.counters.accepted;
   j["acceptance_rate"] = share(r.counters.accepted, r.counters.drafted);
   j["first_choice_rate"] = drafted ? Json(r.first_choice_rate) : Json();
+  j["cost_coefficient"] = measured(r.counters.cost_coefficient);
+  j["draft_budget"] = measured(static_cast<double>(r.counters.draft_budget));
   j["target_evaluations"] = r.counters.target_evaluations;
   j["tokens_per_target_run"] = share(n, r.counters.target_evaluations);
   j["runs_started"] = r.counters.runs_started;

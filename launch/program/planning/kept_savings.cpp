@@ -15,6 +15,7 @@ namespace {
 std::string text_of(const PolicyOptions& p) {
   std::string text = fmt::format("{} {} {} {} {} {} {} {} {} {}", p.name, p.draft, p.threshold, p.accept, p.split, p.recovery, p.decay,
                                  p.branches, p.depth, p.children);
+  if (p.sequences > 0 || p.budget > 0) text += fmt::format(" {} of {}", p.sequences, p.budget);
   if (p.tree) {
     for (const StaticTree::Node& node : p.tree->nodes) text += fmt::format(" {}/{}", node.parent, node.rank);
   }
@@ -28,9 +29,13 @@ std::string text_of(const SamplingParams& s) {
   return text;
 }
 
+std::string lookup_of(const DecodeOptions& d) {
+  return !d.lookup ? "false" : d.prompt_lookup > 0 ? fmt::format("prompt {}", d.prompt_lookup) : "true";
+}
+
 std::string text_of(const DecodeOptions& d) {
-  std::string text = fmt::format("{} {} {} {} {} {} {}", strategy_name(d.strategy), text_of(d.policy), d.sequences.end, d.lookup, d.cancel,
-                                 d.reuse_tree, d.continuous);
+  std::string text = fmt::format("{} {} {} {} {} {} {}", strategy_name(d.strategy), text_of(d.policy), d.sequences.end, lookup_of(d),
+                                 d.cancel, d.reuse_tree, d.continuous);
   if (d.typical) text += fmt::format(" {} {}", d.typical->epsilon, d.typical->delta);
   return text;
 }

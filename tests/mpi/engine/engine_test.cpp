@@ -137,6 +137,8 @@ TEST_P(EngineTest, RequestsInOneJob_giveTheTextsOfSingleJobs) {
       EXPECT_EQ(together[i].logits_checksum, alone[i].logits_checksum) << ranks << " ranks, request " << i;
       EXPECT_EQ(together[i].request, i + 1);
       EXPECT_EQ(together[i].choices.size(), GetParam().draft == Draft::kNone ? 0u : alone[i].token_ids.size());
+      const double earlier_s = i > 0 ? together[i - 1].token_times_s.back() : 0;
+      EXPECT_GE(together[i].first_token_s, earlier_s + together[i].prefill_s) << "it was in the queue meanwhile";
     }
   }
 }

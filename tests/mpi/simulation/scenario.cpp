@@ -114,6 +114,9 @@ Scenario Scenario::random(std::uint64_t seed) {
   if (s.decode.lookup && s.decode.strategy == Strategy::kSpeculative && draw.chance(30)) s.drafters.clear();
   draw_draft_heads(s, draw);
   if (draw.chance(50)) s.window = draw.between(1, 6);
+  if (s.decode.lookup && draw.chance(30)) s.decode.prompt_lookup = draw.between(1, 4);
+  if (draw.chance(30)) s.decode.policy.sequences = draw.between(1, 4);
+  if (draw.chance(30)) s.decode.policy.budget = draw.between(1, 12);
   return s;
 }
 
@@ -126,7 +129,7 @@ std::string Scenario::describe() const {
       decode.continuous ? "" : ", not continuous");
   if (window > 0) text += fmt::format(", a window of {}", window);
   if (!decode.reuse_tree) text += ", anew at every acceptance";
-  if (decode.lookup) text += ", lookup";
+  if (decode.lookup) text += decode.prompt_lookup > 0 ? fmt::format(", prompt lookup of {}", decode.prompt_lookup) : ", lookup";
   if (!feature_layers.empty()) text += fmt::format(", features of {} layers", feature_layers.size());
   if (texts > 1) text += fmt::format(", {} texts", texts);
   for (const DraftHeads& h : draft_heads)
