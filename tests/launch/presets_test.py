@@ -94,15 +94,15 @@ class Presets:
         return same, passes
 
     def rates(self, who, width):
-        """[level][choice]: acceptance rate if all guesses before it were right; and the tokens per pass with the best tree of `width` rows,
-        by replay."""
+        """[level][choice]: acceptance rate if all guesses before it were right; and the tokens per pass with the best tree of `width` rows
+        (a power of two), by replay."""
         if tuple(who) not in self.known:
             self.prompts.write_text(''.join(json.dumps({'turns': [prompt]}) + '\n' for prompt in PROMPTS))
             run([self.plain, 'acceptance', '-m', TARGET, '-f', str(self.prompts), '-n', str(TOKENS), '--ignore-eos', '--no-lookup', '-t',
                  '1', '--json', str(self.out), *who], self.cache)
             self.known[tuple(who)] = json.loads(self.out.read_text())['sources'][0]
         source = self.known[tuple(who)]
-        return source['accuracies'], source['tokens_per_run'][str(width)]
+        return source['accuracies'], source['tokens_per_run'].get(str(width))
 
 
 def per_pass(passes):
