@@ -127,7 +127,9 @@ class TwoHosts(unittest.TestCase):
             with self.subTest(loss=loss), emulation.Cluster(2, delay=[1], jitter=[2], loss=[loss]) as cluster:
                 job = cluster.start([*map(str, program), '--layer-split', '1,1'], stdout=subprocess.PIPE)
                 self.assertEqual((job.communicate()[0], job.returncode), (alone, 0))
-                self.assertEqual(counted(cluster, 'TCPLostRetransmit', 'TCPFastRetrans', 'TCPLossProbes', 'TCPTimeouts') > 0, loss > 0)
+                resent = ['TCPLostRetransmit', 'TCPFastRetrans']
+                late = ['TCPLossProbes', 'TCPTimeouts']  # on a busy machine without a loss, too
+                self.assertGreater(counted(cluster, *resent, *late), 0) if loss else self.assertEqual(counted(cluster, *resent), 0)
                 self.assertEqual(counted(cluster, 'TCPSACKReorder', 'TCPTSReorder'), 0)
 
     def test_signal_that_asks_for_the_end_ends_the_job_as_ctrl_c_does(self):
