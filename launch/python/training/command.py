@@ -15,6 +15,7 @@ from measuring.summary import counted
 from . import features, folder, rates, target, trainer, whole_target
 from .device import device_of, enough_memory
 from .dgf import Dgf
+from .eagle import Eagle
 from .eagle3 import Eagle3
 from .medusa import Medusa
 from .options import SIZES
@@ -41,6 +42,8 @@ def make_head(options, model, data, texts):
         head = Medusa(model, options)
     elif options.kind == 'dgf':
         head = Dgf(model, options)
+    elif options.kind == 'eagle':
+        head = Eagle(model, options)
     else:
         head = Eagle3(model, options, data.counts(texts, model.vocabulary))
     if beginning := getattr(options, 'from'):

@@ -81,7 +81,7 @@ def whole(path, text):
     os.replace(new, path)
 
 
-NAMES = {'medusa': 'Medusa heads', 'dgf': 'Dovetail draft head (DGF)', 'eagle3': 'EAGLE-3 head'}
+NAMES = {'medusa': 'Medusa heads', 'dgf': 'Dovetail draft head (DGF)', 'eagle': 'EAGLE head', 'eagle3': 'EAGLE-3 head'}
 
 
 def card(head, trainer, facts):

@@ -7,10 +7,11 @@ from common.problem import Problem
 
 from . import config_file, out_folder
 
-LEARNING_RATES = {'medusa': {'muon': 1e-3, 'adamw': 1e-3}, 'dgf': {'muon': 2e-3, 'adamw': 5e-4}, 'eagle3': {'muon': 2e-3, 'adamw': 5e-4}}
+LEARNING_RATES = {'medusa': {'muon': 1e-3, 'adamw': 1e-3}, **dict.fromkeys(('dgf', 'eagle', 'eagle3'), {'muon': 2e-3, 'adamw': 5e-4})}
 # By kind, the options that determine the size of a head, with their default values.
-SIZES = {'medusa': {'heads': 4, 'shared_output': False}, 'dgf': {'blocks': 2}, 'eagle3': {'draft_vocabulary': 8192, 'layers': None}}
-LEARNING_RATES_IN_WORDS = 'medusa 1e-3; dgf and eagle3 2e-3, and 5e-4 with adamw; with --from 0.3 of it'
+SIZES = {'medusa': {'heads': 4, 'shared_output': False}, 'dgf': {'blocks': 2}, 'eagle': {'blocks': 1},
+         'eagle3': {'draft_vocabulary': 8192, 'layers': None}}
+LEARNING_RATES_IN_WORDS = 'medusa 1e-3; the others 2e-3, and 5e-4 with adamw; with --from 0.3 of it'
 CONTINUED = 0.3  # of these, for a head that is trained already: at a higher rate it first loses much of what it learned
 
 
@@ -100,18 +101,20 @@ def check_files(options):
 
 def read(arguments, description):
     parser = Parser(description)
-    kinds = parser.add_subparsers(dest='kind', required=True, metavar='medusa|dgf|eagle3', parser_class=Parser)
+    kinds = parser.add_subparsers(dest='kind', required=True, metavar='medusa|dgf|eagle|eagle3', parser_class=Parser)
     medusa = kinds.add_parser('medusa', help='heads that each guess one token, one position further ahead than the head before, from the '
                                              'last hidden state')
     medusa.add_argument('--heads', type=number(int, 1, 16), default=None, help='how many (4)')
     medusa.add_argument('--shared-output', action='store_true', default=None,
                         help="use the model's output matrix instead of one per head: much smaller, a little worse")
     dgf = kinds.add_parser('dgf', help="Dovetail's head: decoder layers that guess the next hidden state")
-    dgf.add_argument('--blocks', type=number(int, 1, 16), default=None, help='decoder layers (2)')
-    dgf.add_argument('--noise', type=number(float, 0), default=0.2, metavar='X',
-                     help='uniform noise on the features, multiplied by 512/tokens (0.2)')
-    dgf.add_argument('--cross-entropy', type=number(float, 0), default=0.1, metavar='X',
-                     help='weight of the token loss relative to the feature loss (0.1)')
+    eagle = kinds.add_parser('eagle', help="EAGLE's head: likewise, but a matrix in place of the gate combines token and hidden state")
+    for kind in (dgf, eagle):
+        kind.add_argument('--blocks', type=number(int, 1, 16), default=None, help=f'decoder layers ({2 if kind is dgf else 1})')
+        kind.add_argument('--noise', type=number(float, 0), default=0.2, metavar='X',
+                          help='uniform noise on the features, multiplied by 512/tokens (0.2)')
+        kind.add_argument('--cross-entropy', type=number(float, 0), default=0.1, metavar='X',
+                          help='weight of the token loss relative to the feature loss (0.1)')
     eagle3 = kinds.add_parser('eagle3', help='one decoder layer that reads three layers of the model, trained over its own outputs')
     eagle3.add_argument('--unroll', type=number(int, 1, 16), default=3, metavar='N', help='training steps on its own outputs (3)')
     eagle3.add_argument('--draft-vocabulary', type=number(int, 16), default=None, metavar='N',
@@ -123,9 +126,9 @@ def read(arguments, description):
                         help="initial weights: layer: the model's last layer, which is better after the same number of steps; random "
                              "(layer)")
     eagle3.add_argument('--freeze-output', action='store_true', help="do not train the rows of the model's output matrix: faster steps")
-    for chained in (dgf, eagle3):
+    for chained in (dgf, eagle, eagle3):
         chained.add_argument('--depths', type=number(int, 1, 16), default=5, metavar='N', help='maximum depth that is measured (5)')
-    for kind in (medusa, dgf, eagle3):
+    for kind in (medusa, dgf, eagle, eagle3):
         add_common(kind)
     options, unknown = parser.parse_known_args(arguments)
     if unknown:

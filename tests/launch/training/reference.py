@@ -103,16 +103,22 @@ def layer(model, prefix, shape, eps, rows):
 
 
 class Dgf(Layered):
+    interleaved = True
+
     def __init__(self, path, target, shape, eps):
         tensors, self.metadata = read(path)
         self.target = target
-        super().__init__(tensors, [f'layers.{i}.' for i in range(int(self.metadata['blocks']))], shape, eps, interleaved=True)
+        assert (self.metadata.get('rope') == 'interleaved') == self.interleaved
+        super().__init__(tensors, [f'layers.{i}.' for i in range(int(self.metadata['blocks']))], shape, eps, self.interleaved)
 
-    def step(self, f, token):
-        e = norm(self.target['token_embd.weight'][token], self.t['input_layernorm.weight'], self.eps)
+    def fuse(self, f, e):
+        e = norm(e, self.t['input_layernorm.weight'], self.eps)
         h1, h2 = f @ self.t['W_1'], silu(e @ self.t['W_2'])
         z = 1 / (1 + numpy.exp(-numpy.concatenate([h1, h2]) @ self.t['W_z']))
-        x = z * h1 + (1 - z) * h2
+        return z * h1 + (1 - z) * h2
+
+    def step(self, f, token):
+        x = self.fuse(f, self.target['token_embd.weight'][token])
         for i, prefix in enumerate(self.prefixes):
             y = norm(x, self.t[prefix + 'input_layernorm.weight'], self.eps) if i else x
             x = self.feed(prefix, x + self.attention[i](y))
@@ -120,6 +126,13 @@ class Dgf(Layered):
 
     def guesses(self, hidden, tokens, depths):
         return self.guess(lambda row: hidden['last'][row], tokens, depths, lambda f: int((self.target['output.weight'] @ f).argmax()))
+
+
+class Eagle(Dgf):
+    interleaved = False
+
+    def fuse(self, f, e):
+        return self.t['fc.weight'] @ numpy.concatenate([e, f]) + self.t['fc.bias']
 
 
 class Eagle3(Layered):

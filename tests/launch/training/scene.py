@@ -16,7 +16,7 @@ import tiny
 from training import command, options
 
 LAUNCH = pathlib.Path(__file__).resolve().parents[3] / 'launch'
-KINDS = {'medusa': ['--heads', '3'], 'dgf': ['--blocks', '2', '--depths', '3'],
+KINDS = {'medusa': ['--heads', '3'], 'dgf': ['--blocks', '2', '--depths', '3'], 'eagle': ['--depths', '3'],
          'eagle3': ['--draft-vocabulary', '48', '--depths', '3', '--layers', ','.join(map(str, tiny.READ))]}
 torch.set_num_threads(1)
 

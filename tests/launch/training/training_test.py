@@ -29,7 +29,8 @@ SHAPE = (tiny.HEADS, tiny.KV_HEADS, tiny.ROPE_BASE)
 class Training(Scene):
     def test_loss_falls_and_guesses_become_right(self):
         for kind in KINDS:
-            more = ['--noise', '0'] if kind == 'dgf' else []  # with such short texts, the noise would be as large as the features
+            # with such short texts, the noise would be as large as the features
+            more = ['--noise', '0'] if kind in ('dgf', 'eagle') else []
             loop = self.prepared(kind, f'learn-{kind}', '--steps', '100', '--batch', '256', '--evaluate-every', '10', '--patience', '100',
                                  *more)
             self.assertTrue(quiet(loop))
@@ -106,7 +107,7 @@ class Layers(Scene):
 
 class Optimizing(Scene):
     def test_each_optimizer_has_its_own_learning_rate(self):
-        for kind, rates_of_kind in {'medusa': (1e-3, 1e-3), 'dgf': (2e-3, 5e-4), 'eagle3': (2e-3, 5e-4)}.items():
+        for kind, rates_of_kind in {'medusa': (1e-3, 1e-3), 'dgf': (2e-3, 5e-4), 'eagle': (2e-3, 5e-4), 'eagle3': (2e-3, 5e-4)}.items():
             for chosen, rate in zip(('muon', 'adamw'), rates_of_kind):
                 read = options.read([kind, '-m', 'm.gguf', '-f', 'f.safetensors', '-o', 'out', '--optimizer', chosen], '')
                 self.assertEqual(read.learning_rate, rate, f'{kind} {chosen}')
@@ -169,8 +170,9 @@ class Files(Scene):
                 guessed = loop.head.guesses(batch)
             if kind == 'medusa':
                 self.compare(guessed, reference.medusa(path, model, hidden), 3)
-            elif kind == 'dgf':
-                self.compare(guessed, reference.Dgf(path, model, SHAPE, tiny.EPS).guesses(hidden, tokens, 3), 3)
+            elif kind in ('dgf', 'eagle'):
+                head = reference.Dgf if kind == 'dgf' else reference.Eagle
+                self.compare(guessed, head(path, model, SHAPE, tiny.EPS).guesses(hidden, tokens, 3), 3)
             else:
                 self.compare(guessed, reference.Eagle3(path, model, SHAPE, tiny.EPS).guesses(hidden, tokens, 3, tiny.READ), 3)
 
@@ -178,14 +180,16 @@ class Files(Scene):
         d, f, kv = tiny.DIM, tiny.FFN, tiny.KV_HEADS * tiny.DIM // tiny.HEADS
         layer = {'mlp.gate_proj.weight': (f, d), 'mlp.up_proj.weight': (f, d), 'mlp.down_proj.weight': (d, f),
                  'self_attn.o_proj.weight': (d, d), 'post_attention_layernorm.weight': (d,)}
+        attention = {'self_attn.q_proj.weight': (d, d), 'self_attn.k_proj.weight': (kv, d), 'self_attn.v_proj.weight': (kv, d)}
         shapes = {
             'medusa': {f'{k}.{name}': shape for k in range(3) for name, shape in
                        {'0.linear.weight': (d, d), '0.linear.bias': (d,), '1.weight': (tiny.VOCABULARY, d)}.items()},
             'dgf': {'input_layernorm.weight': (d,), 'W_1': (d, d), 'W_2': (d, d), 'W_z': (2 * d, d),
                     'layers.1.input_layernorm.weight': (d,),
                     **{f'layers.{i}.{name}': shape for i in range(2) for name, shape in
-                       {**layer, 'self_attn.q_proj.weight': (d, d), 'self_attn.k_proj.weight': (kv, d),
-                        'self_attn.v_proj.weight': (kv, d)}.items()}},
+                       {**layer, **attention}.items()}},
+            'eagle': {'fc.weight': (d, 2 * d), 'fc.bias': (d,), **{f'layers.0.{name}': shape for name, shape in
+                                                                   {**layer, **attention}.items()}},
             'eagle3': {'fc.weight': (d, 3 * d), 'norm.weight': (d,), 'lm_head.weight': (48, d), 'd2t': (48,), 't2d': (tiny.VOCABULARY,),
                        'midlayer.input_layernorm.weight': (d,), 'midlayer.hidden_norm.weight': (d,),
                        'midlayer.self_attn.q_proj.weight': (d, 2 * d),
