@@ -28,7 +28,7 @@ def commands_of(plan):
     """The commands of the tables [commands.NAME]: for each model that the table names, or for all."""
     for name, table in table_of(plan.toml, 'commands', '[commands.NAME]').items():
         where = f'commands.{name}'
-        refuse_unknown(where, table, {'flags', 'model'})
+        refuse_unknown(where, table, {'flags', 'model', 'source'})
         words = words_of(f'{where}.flags', table.get('flags', []))
         if not words or words[0] not in ('acceptance', 'profile'):
             raise Problem(f'{where}: flags is {words!r}; begin with acceptance or profile, which write a JSON file')

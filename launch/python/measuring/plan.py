@@ -12,7 +12,7 @@ import tomllib
 
 from emulation import flags as emulated
 
-from . import prompts
+from . import full_grid, prompts
 from common import places
 from common.files import reading
 from common.flags import Parser
@@ -50,7 +50,7 @@ class Run:
     @property
     def fingerprint(self):
         """Changes if the same configuration means a different command or prompt."""
-        return digest([self.command, self.prompt.text, self.tokens_per_s, self.figures])
+        return digest([self.command, self.prompt.complete('{answer}'), self.tokens_per_s, self.figures])
 
     @property
     def label(self):
@@ -90,11 +90,14 @@ def naming(path):
         raise Problem(' '.join(f'{path}: {problem}'.splitlines()), problem.code) from None
 
 
-def load(path):
-    """The experiment in the TOML file at `path`."""
+def load(path, full=False):
+    """The experiment in the TOML file at `path`; `full`: with what its table [full] adds."""
     toml = read(path)
     with naming(path):
-        return Plan(toml)
+        toml, left_out = full_grid.settled(toml, full)
+        plan = Plan(toml)
+        plan.left_out = left_out
+        return plan
 
 
 def clusters_of(tables):
@@ -242,6 +245,7 @@ def runs_on(table, cluster):
 
 class Plan:
     """All runs of an experiment."""
+    left_out = ()  # lines on what --full could not add
 
     def __init__(self, toml):
         refuse_unprintable(toml)
@@ -266,6 +270,7 @@ class Plan:
         self.prompts = list(prompts.read_all(toml['prompts']))
         self.sweeps = sweeps_of(table_of(toml, 'sweep', '[sweep]'))
         self.ways = [*self.strategies(strategies), *self.programs(programs)]
+        self.check_second_turns(strategies, programs)
         self.check_names()
         self.check_count()
         self.configured = list(self.configurations())
@@ -280,6 +285,15 @@ class Plan:
                 raise Problem(f'{key} is {name!r}; give the name of a strategy or program')
             if name and name not in names:
                 raise Problem(f"{key} is '{name}', but no strategy or program has that name; there are {', '.join(names)}")
+
+    def check_second_turns(self, strategies, programs):
+        """Raises Problem if second turns have no answer of Yamata to follow, or a program gets their text before there is one."""
+        second = next((prompt.name for prompt in self.prompts if prompt.after), '')
+        if second and not strategies:
+            raise Problem(f'{second} needs an answer of yamata to the first turn; write [strategies], or leave second_turn out')
+        for name, table in programs.items():
+            if second and '{prompt}' in str(table.get('command')):
+                raise Problem(f'programs.{name}: the text of {second} is not known before the runs; write {{prompt_file}}, not {{prompt}}')
 
     def check_count(self):
         """Raises Problem for too many runs, before there is a list of them."""

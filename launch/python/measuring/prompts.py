@@ -3,16 +3,18 @@ import dataclasses
 import itertools
 import json
 import pathlib
+import re
 
 from common.files import reading
-from .plan_values import require_text, whole_number
 from common.problem import Problem
+from .plan_values import require_text, whole_number
 
 
 MAX_CHARACTERS = 10**9
 # The keys of a table [prompts.NAME], by what the prompts are read from.
 KEYS = {'a text': {'kind', 'text', 'format'}, 'a text file': {'kind', 'file', 'source', 'characters', 'format'},
-        'a .jsonl file': {'kind', 'file', 'source', 'limit', 'categories', 'format'}}
+        'a .jsonl file': {'kind', 'file', 'source', 'limit', 'categories', 'format', 'second_turn'}}
+PLACES = ('{prompt}', '{answer}', '{question}')  # of second_turn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,6 +22,13 @@ class Prompt:
     name: str
     kind: str
     text: str
+    second: str = ''  # the question of the second turn of MT-bench; empty: none
+    after: str = ''  # of a second turn: the name of the first one, whose answer stands between `text` and `rest`
+    rest: str = ''
+
+    def complete(self, answer):
+        """The whole text; `answer`: what the model wrote in the first turn."""
+        return self.text + answer + self.rest if self.after else self.text
 
 
 def read_all(tables):
@@ -31,7 +40,17 @@ def read_all(tables):
         if not isinstance(table.get('format', ''), str) or '{}' not in table.get('format', '{}'):
             raise Problem(f'prompts.{name}: format needs {{}}, the place of the prompt')
         for prompt in prompts_of(name, table):
-            yield dataclasses.replace(prompt, text=table.get('format', '{}').replace('{}', prompt.text))
+            first = dataclasses.replace(prompt, text=table.get('format', '{}').replace('{}', prompt.text))
+            yield first
+            if 'second_turn' in table and first.second:
+                yield second_turn(first, table['second_turn'])
+
+
+def second_turn(first, form):
+    """The second turn of a question: the first prompt, the answer, and the second question, as `form` puts them together."""
+    filled = {'{prompt}': first.text, '{question}': first.second}
+    before, rest = (re.sub(r'\{prompt\}|\{question\}', lambda found: filled[found[0]], part) for part in form.split('{answer}'))
+    return dataclasses.replace(first, name=f'{first.name}-2', text=before, second='', after=first.name, rest=rest)
 
 
 def check_keys(name, table):
@@ -43,6 +62,8 @@ def check_keys(name, table):
             raise Problem(f"prompts.{name}: '{key}' {why}")
         if key in ('limit', 'characters'):
             whole_number(f'prompts.{name}: {key}', value, most=MAX_CHARACTERS)
+        if key == 'second_turn' and (not isinstance(value, str) or any(value.count(place) != 1 for place in PLACES)):
+            raise Problem(f'prompts.{name}: second_turn is {value!r}; give a text that has each of {", ".join(PLACES)} once')
         if key in ('text', 'file', 'kind', 'source') and not isinstance(value, str):
             raise Problem(f'prompts.{name}: {key} is {value!r}; write it in quotes')
         if key == 'file':
@@ -84,6 +105,13 @@ def text_of(question):
     return texts[key]
 
 
+def second_of(question):
+    """The second of the turns of a line whose first one is the prompt; empty: there is none."""
+    turns = question.get('turns')
+    has = isinstance(turns, list) and len(turns) > 1 and isinstance(turns[1], str) and turns[0] == text_of(question)
+    return turns[1] if has else ''
+
+
 def parsed(line, where):
     """The JSON of a line. Half of a surrogate pair, which JSON may hold as \\ud800, is no character."""
     try:
@@ -107,11 +135,13 @@ def questions(name, table):
             kind = question.get('category', table.get('kind', name))
             if not isinstance(kind, str):
                 raise TypeError(kind)
-            prompt = Prompt(f'{name}-{question.get("question_id", number)}', kind, text_of(question))
+            prompt = Prompt(f'{name}-{question.get("question_id", number)}', kind, text_of(question), second_of(question))
         except (KeyError, IndexError, TypeError, AttributeError):
             raise Problem(f'prompts.{name}: line {number} of {table["file"]} has no text in "prompt", "text", "turns", '
                           '"question" or "instruction"') from None
         by_category.setdefault(prompt.kind, []).append(prompt)
+    if 'second_turn' in table and not any(prompt.second for prompts in by_category.values() for prompt in prompts):
+        raise Problem(f'prompts.{name}: no line of {table["file"]} has a second turn; leave second_turn out')
     if not by_category:
         raise Problem(f'prompts.{name}: {table["file"]} has no prompts; write one per line')
     chosen = table.get('categories', list(by_category))

@@ -150,17 +150,17 @@ class Machine:
                         'cpu': cpu[1] if cpu else platform.machine(), 'cores': os.cpu_count(), 'kernel': platform.release()}
 
 
-def measure(run, folder, machine):
-    """Executes a run; returns its row, without same_text."""
+def measure(run, folder, machine, prompt):
+    """Executes a run with the text of its prompt; returns its row, without same_text. None: the prompt cannot be made, so the run fails."""
     stem = folder / 'runs' / run.id
     json_path, out, err, prompt_file = (stem.with_suffix(suffix) for suffix in ('.json', '.out', '.err', '.txt'))
     json_path.unlink(missing_ok=True)
-    write_whole(prompt_file, run.prompt.text.encode())
+    write_whole(prompt_file, (prompt or '').encode())
     paths = {'{json}': str(json_path), '{prompt_file}': str(prompt_file), '{results}': str(folder / 'commands')}
     command = [re.sub(r'\{json\}|\{prompt_file\}|\{results\}', lambda found: paths[found[0]], word) for word in run.command]
     began = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec='seconds')
     load = os.getloadavg()[0]
-    error, wall_s = execute(command, out, err, run.deadline_s)
+    error, wall_s = execute(command, out, err, run.deadline_s) if prompt is not None else (f'{run.prompt.after} has no answer', 0.0)
     row, missing = ({}, '') if error else figures(run, json_path, out, err)
     if not run.columns['nodes'] and 'ranks' in row:
         run.columns['nodes'] = row['ranks']

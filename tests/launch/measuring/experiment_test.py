@@ -91,6 +91,27 @@ class Running(Folder):
         name = self.rows()[0]['run'] + '.txt'
         self.assertEqual((self.path / 'out' / 'runs' / name).read_text(), 'A king, "old"\nand wise')
 
+    def test_a_second_turn_follows_the_answer_to_the_first(self):
+        (self.path / 'q.jsonl').write_text('{"question_id": 7, "turns": ["one {answer}", "two {prompt}"]}\n{"turns": ["alone"]}\n')
+        toml = strategies('fail', 'pipeinfer', 'other') + '[prompts.q]\nfile = "q.jsonl"\nformat = "<{}>"\n' \
+            'second_turn = "{prompt}{answer}<{question}>"\n'
+        self.assertEqual(self.run_to_end(toml), 3)
+        second = [row for row in self.rows() if row['prompt'] == 'q-7-2']
+        self.assertEqual({row['strategy']: row['same_text'] for row in second if row['repeat'] == '1'},
+                         {'fail': '', 'pipeinfer': 'yes', 'other': 'no'})
+        for row in second:
+            self.assertEqual((self.path / 'out/runs' / f'{row["run"]}.txt').read_text(), '<one {answer}>no,\n"column"<two {prompt}>')
+        self.assertEqual(len({row['prompt'] for row in self.rows()}), 4, 'king, both turns, and the question with one turn')
+        done = len(self.rows())
+        self.run_to_end(toml.replace('["--strategy", "other"]', '["--strategy", "later"]').replace('other', 'later'), '--extend')
+        self.assertEqual({row['same_text'] for row in self.rows()[done:]}, {'yes'}, 'answers of earlier rows are known')
+
+    def test_a_second_turn_without_an_answer_is_a_failed_row(self):
+        (self.path / 'q.jsonl').write_text('{"turns": ["one", "two"]}\n')
+        toml = strategies('fail') + '[prompts.q]\nfile = "q.jsonl"\nsecond_turn = "{prompt}{answer}{question}"\n'
+        self.assertEqual(self.run_to_end(toml), 3)
+        self.assertEqual({row['error'] for row in self.rows() if row['prompt'] == 'q-1-2'}, {'q-1 has no answer'})
+
 
 class DamagedRow(Folder):
     def test_it_is_named_with_its_line_and_nothing_is_written(self):

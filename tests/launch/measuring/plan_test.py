@@ -77,6 +77,28 @@ class Plan(unittest.TestCase):
             prompts = plan.Plan(tomllib.loads(strategies('s') + f'[prompts.q]\nfile = "{file.name}"\n')).prompts
         self.assertEqual([p.text for p in prompts[1:]], ['one', 'two\n2', 'three', 'four'])
 
+    def test_second_turns_follow_their_first_ones_and_what_they_lack_is_named(self):
+        turns = '{"turns": ["a", "b"]}\n{"turns": ["c"]}\n{"prompt": "d", "turns": ["e", "f"]}\n'
+        with tempfile.NamedTemporaryFile('w', suffix='.jsonl') as file, tempfile.NamedTemporaryFile('w', suffix='.jsonl') as single:
+            file.write(turns)
+            single.write('{"turns": ["c"]}\n')
+            file.flush(), single.flush()
+            table = f'[prompts.q]\nfile = "{file.name}"\nsecond_turn = "{{question}}; {{answer}}; {{prompt}}"\n'
+            prompts = plan.Plan(tomllib.loads(strategies('s') + table)).prompts[1:]
+            self.assertEqual([(p.name, p.complete('x')) for p in prompts],
+                             [('q-1', 'a'), ('q-1-2', 'b; x; a'), ('q-2', 'c'), ('q-3', 'd')])
+            ids = {run.columns['prompt']: run.fingerprint for run in self.expand(strategies('s') + table)}
+            other = self.expand(strategies('s') + table.replace('{prompt}"', '{prompt}!"'))
+            changed = {run.columns['prompt']: run.fingerprint for run in other}
+            self.assertEqual({name for name in ids if ids[name] != changed[name]}, {'q-1-2'}, 'another format is another prompt')
+            program = '[programs.p]\ncommand = "x {prompt}"\ntokens_per_s = "(5)"\n'
+            for toml, named in ((strategies('s') + table.replace('{answer}', ''), 'second_turn is .*; give a text that has each of '),
+                                (strategies('s') + table.replace(file.name, single.name), 'no line of .* has a second turn'),
+                                (strategies('s') + table + program, 'q-1-2 is not known before the runs; write {prompt_file}'),
+                                (strategies() + table + program.replace('{prompt}', ''), 'q-1-2 needs an answer of yamata')):
+                with self.subTest(named), self.assertRaisesRegex(Problem, named):
+                    self.expand(toml)
+
     def test_a_line_without_a_text_and_a_format_without_a_place_are_named(self):
         for line, said in (('{"prompt": "x', 'line 2 of .* is not JSON; each line of a list of prompts is an object, such as '),
                            ('x', 'line 2 of .* is not JSON; '), ('[' * 100000, 'line 2 of .* is not JSON; '),
