@@ -74,6 +74,7 @@ const std::vector<Rule>& rules() {
       {{"suffix-store"},
        [](const Setup& s) { return !s.speculation.looks_up() || s.speculation.prompt_lookup > 0; },
        "with this --preset, or with --prompt-lookup, which do not guess from earlier texts; leave it out"},
+      {{"cancel-route"}, [](const Setup& s) { return !s.speculation.cancel; }, "with --no-cancel; leave one of them out"},
       {{"p-min"}, [](const Setup& s) { return has_other_policy(s, "best-first"); }, "with this policy, only with --policy best-first"},
       {{"p-accept", "p-split", "p-recovery", "p-decay", "parallel"},
        [](const Setup& s) { return has_other_policy(s, "chain"); },

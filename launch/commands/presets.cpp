@@ -34,6 +34,7 @@ struct Preset {
   const char* policy = "";  ///< empty: as the flags say
   int draft = 0, depth = 0, children = 0, prompt_lookup = 0;
   ShareRule share_rule = ShareRule::kAdaptive;
+  CancelRoute cancel_route = CancelRoute::kDirect;
   const char* units = "";  ///< example for kApart
   std::optional<CutOffs> cut_offs{};
   bool reuse_tree = false;  ///< guesses in flight remain when the text grows
@@ -110,7 +111,8 @@ const std::array kPresets{Preset{.name = "sequential",
                                  .policy = "chain",
                                  .draft = 4,
                                  .cut_offs = CutOffs{.accept = 0.001f, .split = 0.8f, .recovery = 0.4f, .decay = 0.01f, .branches = 3},
-                                 .reuse_tree = true}};
+                                 .reuse_tree = true,
+                                 .cancel_route = CancelRoute::kBackward}};
 
 const Preset& find_preset(const std::string& name) {
   const auto found = std::ranges::find_if(kPresets, [&](const Preset& preset) { return preset.name == name; });
@@ -195,6 +197,7 @@ bool read_preset(const GivenFlags& r, JobOptions& job, SpeculationOptions& specu
     say(r, "prompt-lookup", speculation.prompt_lookup, preset.prompt_lookup);
     speculation.lookup = preset.needed_sources == NeededSources::kText;  // no paper uses suffixes
     speculation.reuse_tree &= preset.reuse_tree;
+    say(r, "cancel-route", speculation.cancel_route, preset.cancel_route);
   }
   if (preset.prompt_lookup > 0 && (r.given("no-lookup") || !speculation.looks_up() || speculation.prompt_lookup == 0))
     throw UsageError(fmt::format("--preset {} guesses from the text; leave out --no-lookup, --policy chain and --prompt-lookup 0", name));

@@ -258,6 +258,8 @@ void add(const Outcome& outcome, int prompt, double share, SimulatedRow& row) {
   row.tokens_per_run += share * ratio(outcome.tokens.size(), c.target_evaluations);
   row.runs_started += share * static_cast<double>(c.runs_started);
   row.runs_cancelled += share * static_cast<double>(c.runs_cancelled);
+  row.runs_skipped += share * static_cast<double>(outcome.runs_skipped);
+  row.cancel_latency_s += share * outcome.cancel_latency_s;
   row.busiest_stage += share * *std::max_element(outcome.stage_busy.begin(), outcome.stage_busy.end());
   row.mean_stage += share * mean(outcome.stage_busy);
   row.drafter += share * mean(outcome.drafter_busy);

@@ -23,6 +23,8 @@ Json figures(const SimulatedRow& r) {
           {"tokens_per_target_run", r.tokens_per_run},
           {"runs_started", r.runs_started},
           {"runs_cancelled", r.runs_cancelled},
+          {"runs_skipped", r.runs_skipped},
+          {"cancel_latency_s", r.cancel_latency_s},
           {"busy_busiest_stage", r.busiest_stage},
           {"busy_mean_stage", r.mean_stage},
           {"busy_drafter", r.drafter}};

@@ -12,6 +12,7 @@ struct SimulatedRow {
   double tokens_per_s = 0, ratio = 0;  ///< ratio: to iterative decoding with equally many ranks, in groups of the same size
   double prefill_s = 0, ttft_ms = 0, itl_p50_ms = 0, itl_p99_ms = 0;
   double acceptance = 0, tokens_per_run = 0, runs_started = 0, runs_cancelled = 0;
+  double runs_skipped = 0, cancel_latency_s = 0;          ///< see simulation::Outcome
   double busiest_stage = 0, mean_stage = 0, drafter = 0;  ///< shares of the time after the first token that were spent computing
 };
 

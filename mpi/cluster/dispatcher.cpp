@@ -28,6 +28,7 @@ Dispatcher::~Dispatcher() {
 
 void Dispatcher::build(const wire::Start& plan, const StageFactory& make_stage) {
   wire::validate(plan, transport_.size(), 0);
+  job_ = plan.job;
   for (const wire::PipelinePlan& part : plan.pipelines) {
     const auto place = part.place_of(transport_.rank());
     if (!place) continue;
@@ -55,7 +56,7 @@ void Dispatcher::build(const wire::Start& plan, const StageFactory& make_stage) 
 /// A rank may hold several drafts that are on no other rank.
 PipelineRanks Dispatcher::ranks_of(const wire::PipelinePlan& plan) const {
   const Channel channel = plan.model == 0 ? kTargetChannel : plan.ranks.size() == 1 ? own_channel(plan.model) : kDraftChannel;
-  return {channel, plan.stages()};
+  return {channel, plan.stages(), job_};
 }
 
 GroupMember Dispatcher::join_group(const wire::PipelinePlan& plan, std::size_t place, const PipelineRanks& ranks) {
@@ -82,7 +83,13 @@ bool Dispatcher::loaded() const {
   return stage() && stage()->loaded() && std::all_of(drafters_.begin(), drafters_.end(), ready);
 }
 
+/// A cancellation that stages pass on may come when its runs have ended everywhere, and the head has begun the next job.
+bool Dispatcher::is_of_an_earlier_job(const Message& message) const {
+  return message.tag == Tag::kCancel && wire::decode_cancel(message.bytes).job != job_;
+}
+
 bool Dispatcher::dispatch(Message& message) {
+  if (is_of_an_earlier_job(message)) return true;
   if (message.tag == Tag::kGuesses && on_guesses) {
     on_guesses(message.from, wire::decode_guesses(message.bytes));
   } else if (target_ && kTargetChannel.carries(message.tag)) {

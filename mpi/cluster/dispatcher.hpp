@@ -49,6 +49,8 @@ class Dispatcher {
   /// The target's pipeline, on the head.
   Pipeline* target() { return target_.get(); }
   const Pipeline* target() const { return target_.get(); }
+  /// The target's stage on this rank; null: none.
+  Stage* target_stage() const { return target_ ? &target_->stage() : channel_.record == kTargetChannel.record ? stage_.get() : nullptr; }
   /// Whether this rank drafts.
   bool drafts() const { return !drafters_.empty(); }
   /// Whether this rank's only part is of a draft.
@@ -72,6 +74,7 @@ class Dispatcher {
   bool to_stage(Message& message);
   bool to_drafter(Message& message);
   PipelineRanks ranks_of(const wire::PipelinePlan& plan) const;
+  bool is_of_an_earlier_job(const Message& message) const;
   GroupMember join_group(const wire::PipelinePlan& plan, std::size_t place, const PipelineRanks& ranks);
 
   Transport& transport_;
@@ -84,6 +87,7 @@ class Dispatcher {
   std::unique_ptr<StageModel> model_;  // of stage_
   std::unique_ptr<Stage> stage_;       // led by another rank; receives the messages of channel_
   Channel channel_ = kTargetChannel;
+  std::int64_t job_ = 0;                                       // see wire::Start
   std::map<std::int32_t, std::unique_ptr<Drafter>> drafters_;  // by their model's number in the plan
 };
 

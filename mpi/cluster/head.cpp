@@ -139,6 +139,7 @@ void Head::probed() {
 void Head::send_plan() {
   plan_ = setup_.plan(members_.hellos());
   members_.place(plan_);
+  plan_.job = Trace::now_us();
   for (int r = 1; r < transport_.size(); ++r) {
     plan_.head_host = own_.host;
     plan_.head_time_us = Trace::now_us();

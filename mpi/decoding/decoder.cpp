@@ -35,7 +35,8 @@ Decoder::Decoder(Pipeline& target, GuessSources& sources, const DecodeOptions& o
       on_token_(std::move(on_token)),
       policy_(make_policy(options.policy)),
       readers_(sources),
-      runs_(target, options.sequences, {.best = static_cast<std::int32_t>(options.logits), .feature_layers = readers_.layers()}),
+      runs_(target, options.sequences,
+            {.best = static_cast<std::int32_t>(options.logits), .feature_layers = readers_.layers(), .cancel_route = options.cancel_route}),
       links_(target.ranks().count(), result_share(target, options, readers_.layers().size())) {}
 
 void Decoder::begin(const std::vector<std::int32_t>& prompt) {
@@ -127,7 +128,8 @@ void Decoder::learn_links(const TreeRuns::Run& run, bool skipped) {
                    .sent_s = seconds(run.sent),
                    .returned_s = now,
                    .skipped = skipped,
-                   .cancelled_s = run.cancelled ? seconds(run.cancelled_at) : std::numeric_limits<double>::infinity()});
+                   .cancelled_s = run.cancelled ? seconds(run.cancelled_at) : std::numeric_limits<double>::infinity(),
+                   .told_backward = options_.cancel_route == CancelRoute::kBackward});
 }
 
 /// Whether a part of the prompt has not been sent.

@@ -38,6 +38,7 @@ DecodeOptions decode_options(Strategy strategy, const SpeculationOptions& specul
   decode.sequences = {0, !speculates ? 1 : speculation.multibuffer ? kGuessCells + 1 : 2};
   decode.batch = batch;
   decode.cancel = speculation.cancel;
+  decode.cancel_route = speculation.cancel_route;
   decode.continuous = speculation.continuous;
   decode.reuse_tree = speculation.reuse_tree;
   decode.lookup = speculates && speculation.looks_up();

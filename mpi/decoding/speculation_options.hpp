@@ -17,6 +17,7 @@ struct SpeculationOptions {
   std::string tree_file;     ///< --tree, which is in `policy`; empty: none
   std::optional<TypicalAcceptance> typical;
   bool continuous = true, reuse_tree = true, cancel = true, multibuffer = true;
+  CancelRoute cancel_route = CancelRoute::kDirect;
 
   /// Whether guesses also come from the text itself and from earlier texts.
   bool looks_up() const { return policy.name != "chain" && lookup; }

@@ -134,7 +134,7 @@ std::size_t TreeRuns::cancel(const std::vector<Run*>& runs, bool tell) {
     ids.push_back(run->id);
   }
   if (!tell) return 0;
-  pipeline_.cancel(ids);
+  pipeline_.cancel(ids, wants_.cancel_route);
   return ids.size();
 }
 

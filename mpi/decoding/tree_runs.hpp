@@ -38,6 +38,7 @@ class TreeRuns {
     bool sums = false;                         ///< see wire::Record
     std::vector<std::int32_t> feature_layers;  ///< layers whose features are requested, for all rows
     std::int64_t features_read = 0;            ///< see StageModel; if not 0, guesses that become text are computed again as text
+    CancelRoute cancel_route = CancelRoute::kDirect;
   };
 
   /// `sequences` of the pipeline's cache: the first holds the text, each other may hold a path of guesses. The pipeline outlives this.

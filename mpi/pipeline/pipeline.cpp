@@ -42,14 +42,19 @@ std::uint64_t Pipeline::submit(wire::Record record) {
   return record.run;
 }
 
-void Pipeline::cancel(std::span<const std::uint64_t> runs) {
+void Pipeline::cancel(std::span<const std::uint64_t> runs, CancelRoute route) {
   if (runs.empty()) return;
+  const wire::Cancel direct{.runs = {runs.begin(), runs.end()}, .route = CancelRoute::kDirect, .job = ranks_.job};
+  const bool backward = route == CancelRoute::kBackward && ranks_.count() > 1;
   for (const auto& stage : ranks_.stages) {
+    if (backward && &stage != &ranks_.stages.front()) continue;
     for (const int rank : stage) {
-      if (rank != ranks_.first()) transport_.send(rank, ranks_.channel.cancel, wire::encode_cancel(runs));
+      if (rank != ranks_.first()) transport_.send(rank, ranks_.channel.cancel, wire::encode(direct));
     }
   }
-  stage_.on_cancel(runs);
+  const wire::Cancel passed_on{direct.runs, route, ranks_.job};
+  if (backward) transport_.send(ranks_.stages.back().front(), ranks_.channel.cancel, wire::encode(passed_on));
+  stage_.on_cancel(direct);
   for (const std::uint64_t run : runs) {
     if (run > completed_ && run <= submitted_) expected_[run - completed_ - 1].may_skip = true;
   }

@@ -20,7 +20,7 @@ class Pipeline {
   /// the cache cannot hold the run.
   std::uint64_t submit(wire::Record record);
   /// Tells every stage that these runs are no longer needed. Their results still arrive, empty or not.
-  void cancel(std::span<const std::uint64_t> runs);
+  void cancel(std::span<const std::uint64_t> runs, CancelRoute route = CancelRoute::kDirect);
   /// The next result that has arrived. Each run has one, with the run's id.
   std::optional<RunResult> take_result();
   std::size_t outstanding() const { return submitted_ - completed_; }

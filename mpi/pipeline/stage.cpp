@@ -76,14 +76,26 @@ std::size_t Stage::send_all(const std::vector<int>& ranks, Tag tag, const wire::
 
 void Stage::on_activations(wire::Bytes bytes) { activations_.push_back(std::move(bytes)); }
 
-void Stage::on_cancel(std::span<const std::uint64_t> runs) {
-  wire::validate_cancel(runs, ranks_.first());
-  for (const std::uint64_t run : runs) {
+void Stage::on_cancel(const wire::Cancel& cancel) {
+  wire::validate_cancel(cancel.runs, ranks_.first());
+  wire::Cancel rest{.runs = {}, .route = cancel.route, .job = cancel.job};
+  for (const std::uint64_t run : cancel.runs) {
     trace_.mark(TraceEvent::Kind::kCancel, run, 0);
     if (run <= ended_) continue;  // too late: the result has been sent
     cancelled_.insert(run);
+    rest.runs.push_back(run);
     if (running_ && running_->record.run == run) stop_ = true;
   }
+  if (cancel.route == CancelRoute::kBackward && !rest.runs.empty()) pass_back(rest);
+}
+
+/// To the other ranks of this stage, and to the leader of the stage before. The first stage's leader knows already. Runs that have ended
+/// here have ended there, too.
+void Stage::pass_back(const wire::Cancel& cancel) {
+  const int own = transport_.rank();
+  if (!ranks_.leads(own) || own == ranks_.first()) return;
+  send_all(ranks_.group(own), ranks_.channel.cancel, wire::encode(wire::Cancel{cancel.runs, CancelRoute::kDirect, cancel.job}));
+  if (ranks_.before(own) != ranks_.first()) transport_.send(ranks_.before(own), ranks_.channel.cancel, wire::encode(cancel));
 }
 
 wire::Activity Stage::activity() const {

@@ -33,7 +33,8 @@ class Stage {
   /// An entry of the stream. It is forwarded at once, and processed in order.
   void on_record(wire::Bytes bytes);
   void on_activations(wire::Bytes bytes);
-  void on_cancel(std::span<const std::uint64_t> runs);
+  /// Passes a backward cancellation on at once, also while this stage computes.
+  void on_cancel(const wire::Cancel& cancel);
   /// Does what is possible now; true if anything happened.
   bool advance();
   wire::Activity activity() const;
@@ -53,6 +54,7 @@ class Stage {
   /// The growth of its runs' time with their rows.
   const StepCost& cost() const { return cost_; }
   Trace& trace() { return trace_; }
+  const Trace& trace() const { return trace_; }
   /// Fills in this stage's part of the final report.
   void describe(wire::Report& report) const;
 
@@ -68,6 +70,7 @@ class Stage {
   bool skips(const wire::Record& record) const;
   void compute(wire::Record record);
   void finish_run();
+  void pass_back(const wire::Cancel& cancel);
   void send_skipped(std::uint64_t run);
   void send_result(const Running& running);
   void send_logits(const wire::Record& record, std::span<const float> features);

@@ -27,6 +27,7 @@ inline Channel own_channel(int model) {
 struct PipelineRanks {
   Channel channel = kTargetChannel;
   std::vector<std::vector<int>> stages{{0}};
+  std::int64_t job = 0;  ///< see wire::Start
 
   int first() const { return stages.front().front(); }
   int count() const { return static_cast<int>(stages.size()); }

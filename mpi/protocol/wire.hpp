@@ -13,7 +13,8 @@
 //                                     both: from the stage's leader to every rank of the next; records also within the first stage
 //   kLogits      last stage -> head   one per run and rank, in order; logits and features of the requested rows, empty if there are none;
 //                                     in a group, each rank sends its part of the vocabulary, and the first rank also the features
-//   kCancel      head -> stage        at any time, outside the stream: run ids that the stage may skip, but need not
+//   kCancel      head -> stage        at any time, outside the stream: run ids that the stage may skip, but need not;
+//                stage -> stage       backward, to the stage before and to its own members
 //   kDraft...    like the four above, within the ranks of a draft model, whose first rank leads them
 //   kCommit      head -> drafter      the text's next tokens, in order, or a new text
 //   kGuesses     drafter -> head      whenever there are some

@@ -11,7 +11,7 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 28;
+inline constexpr std::uint32_t kProtocolVersion = 29;
 
 struct Hello {
   std::uint32_t protocol = kProtocolVersion;

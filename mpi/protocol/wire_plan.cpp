@@ -28,6 +28,7 @@ Bytes encode(const Start& m) {
       .put(m.trace)
       .put_text(m.head_host)
       .put(m.head_time_us)
+      .put(m.job)
       .put(m.draft.width)
       .put(m.draft.children)
       .put(m.draft.credit)
@@ -55,6 +56,7 @@ Start decode_start(std::span<const std::byte> bytes) {
   m.trace = in.get<std::uint8_t>() != 0;
   m.head_host = in.get_text();
   m.head_time_us = in.get<std::int64_t>();
+  m.job = in.get<std::int64_t>();
   m.draft.width = in.get<std::int32_t>();
   m.draft.children = in.get<std::int32_t>();
   m.draft.credit = in.get<std::int32_t>();

@@ -51,6 +51,7 @@ struct Start {
   bool trace = false;
   std::string head_host;
   std::int64_t head_time_us = 0;  ///< the head's clock when this was sent
+  std::int64_t job = 0;           ///< differs from that of the jobs before
   DraftOptions draft;
 };
 

@@ -11,13 +11,17 @@ constexpr std::uint32_t kSkipped = 1, kRowsHaveFeatures = 2, kRowsHaveSums = 4;
 
 }  // namespace
 
-Bytes encode_cancel(std::span<const std::uint64_t> runs) { return Writer().put_all(runs).take(); }
+Bytes encode(const Cancel& m) { return Writer().put(m.route).put(m.job).put_all(std::span<const std::uint64_t>(m.runs)).take(); }
 
-std::vector<std::uint64_t> decode_cancel(std::span<const std::byte> bytes) {
+Cancel decode_cancel(std::span<const std::byte> bytes) {
   Reader in(bytes);
-  auto runs = in.get_all<std::uint64_t>();
+  Cancel m;
+  m.route = in.get<CancelRoute>();
+  m.job = in.get<std::int64_t>();
+  m.runs = in.get_all<std::uint64_t>();
   in.end();
-  return runs;
+  if (m.route > CancelRoute::kBackward) Reader::fail();
+  return m;
 }
 
 Bytes encode(const Record& m) {

@@ -9,6 +9,16 @@
 #include "cache/cache_operation.hpp"
 #include "mpi/protocol/byte_stream.hpp"
 
+namespace yamata {
+
+/// How a cancellation reaches the stages after the first.
+enum class CancelRoute : std::uint8_t {
+  kDirect,   ///< from the head to every stage at once
+  kBackward  ///< from the head to the last stage, then from each stage to the one before it (PipeInfer)
+};
+
+}  // namespace yamata
+
 namespace yamata::wire {
 
 /// One entry of the ordered stream: cache operations, then a run if there are tokens.
@@ -42,13 +52,20 @@ struct Rows {
   std::span<const float> features{};       ///< [feature layers so far][feature_rows][dim]
 };
 
+/// Runs that are no longer needed. One that stages pass on may come after its job has ended.
+struct Cancel {
+  std::vector<std::uint64_t> runs;
+  CancelRoute route = CancelRoute::kDirect;
+  std::int64_t job = 0;  ///< see Start
+};
+
 Bytes encode(const Record&);
 Bytes encode(const Rows&);
-Bytes encode_cancel(std::span<const std::uint64_t> runs);
+Bytes encode(const Cancel&);
 
 // Throw ClusterError if the bytes are not exactly one message of their kind.
 Record decode_record(std::span<const std::byte>);
 Rows decode_rows(std::span<const std::byte>);  ///< points into the bytes
-std::vector<std::uint64_t> decode_cancel(std::span<const std::byte>);
+Cancel decode_cancel(std::span<const std::byte>);
 
 }  // namespace yamata::wire

@@ -41,6 +41,8 @@ class Ranks {
 
   Decoder& decoder() { return *decoder_; }
   const GuessSources& sources() const { return *sources_; }
+  /// The target's stage on a rank that has one.
+  Stage& target_stage(std::size_t rank) { return *ranks_.at(rank).dispatcher->target_stage(); }
   Pipeline& target() { return *ranks_.front().dispatcher->target(); }
   const std::vector<TableModel*>& target_models() const { return target_models_; }
   std::function<void(std::size_t rank, Message& message)> on_message;  ///< called with every message before it is handled; may change it

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <map>
 #include <memory>
 
 #include "mpi/cluster/head.hpp"
@@ -29,6 +30,7 @@ class Cluster {
   void add_drafters();
   void take(std::int32_t token);
   double busy_share(std::size_t rank) const;
+  void count_skipped();
 
   const Scenario& scenario_;
   const std::unique_ptr<SyntheticText> text_;
@@ -130,6 +132,26 @@ double Cluster::busy_share(std::size_t rank) const {
   return static_cast<double>(units_[rank].busy_until(end) - busy_before_[rank]) / static_cast<double>(outcome_.arrived.back());
 }
 
+/// What became of cancelled runs.
+void Cluster::count_skipped() {
+  std::map<std::uint64_t, std::int64_t> decided;
+  double latencies_us = 0;
+  std::uint64_t latencies = 0;
+  for (std::size_t rank = 0; rank < scenario_.stages.size(); ++rank) {
+    const Stage& stage = ranks_.target_stage(rank);
+    outcome_.runs_skipped += stage.counters().skipped;
+    std::map<std::uint64_t, std::int64_t> told;
+    for (const TraceEvent& event : stage.trace().shifted(0)) {
+      if (event.kind == TraceEvent::Kind::kCancel) told.try_emplace(event.run, event.begin_us);
+      if (event.kind != TraceEvent::Kind::kSkip || !told.contains(event.run) || rank == 0) continue;
+      latencies_us += static_cast<double>(told[event.run] - decided.at(event.run));
+      ++latencies;
+    }
+    if (rank == 0) decided = std::move(told);
+  }
+  if (latencies > 0) outcome_.cancel_latency_s = 1e-6 * latencies_us / static_cast<double>(latencies);
+}
+
 Outcome Cluster::run() {
   const auto choose = [](std::vector<float>& logits, std::span<const std::int32_t>) {
     return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
@@ -142,6 +164,7 @@ Outcome Cluster::run() {
     take(token);
     return true;
   });
+  for (std::size_t rank = 0; rank < scenario_.stages.size(); ++rank) ranks_.target_stage(rank).trace().enable();
   const auto step = [this](std::size_t rank) { return ranks_.step(rank); };
   for (int rests = 0; !ranks_.decoder().finished();) {
     if (scenario_.interrupted && *scenario_.interrupted) throw Interrupted{};
@@ -151,6 +174,7 @@ Outcome Cluster::run() {
   }
   outcome_.exact = outcome_.tokens == text_->continuation(prompt, static_cast<std::int32_t>(outcome_.tokens.size()));
   outcome_.counters = ranks_.decoder().counters();
+  count_skipped();
   const std::size_t stages = scenario_.stages.size();
   for (std::size_t r = 0; r < units_.size(); ++r) (r < stages ? outcome_.stage_busy : outcome_.drafter_busy).push_back(busy_share(r));
   if (!scenario_.drafters.empty()) outcome_.first_choices = ranks_.sources().drafters().front()->calibration().first_choice_rate();

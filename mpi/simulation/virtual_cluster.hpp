@@ -44,6 +44,8 @@ struct Outcome {
   std::vector<Nanoseconds> arrived;  ///< when each token was known, from then on
   Decoder::Counters counters;
   std::vector<double> stage_busy, drafter_busy;  ///< shares of the time after the first token
+  std::uint64_t runs_skipped = 0;                ///< cancelled runs that a stage left out or left early, of all stages
+  double cancel_latency_s = 0;                   ///< mean time from the head's decision until such a stage knew, without the head's stage
   double first_choices = 0;                      ///< share of the tokens that were the first drafter's first choice
 };
 

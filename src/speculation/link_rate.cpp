@@ -42,7 +42,8 @@ double LinkRate::replay(Replay& rate, const ReturnedRun& run) const {
   double now = run.sent_s;
   bool left = false;
   for (std::size_t s = 0; s < stages; ++s) {
-    const double told = run.skipped ? run.cancelled_s + (s > 0 ? hop_s * (1 - static_cast<double>(s)) : 0) : run.cancelled_s;
+    const double hops = s == 0 ? 0 : static_cast<double>(run.told_backward ? stages - s : 1) - static_cast<double>(s);
+    const double told = run.skipped ? run.cancelled_s + hop_s * hops : run.cancelled_s;
     now = std::max(now, rate.stage_free_s[s]);
     const double end = now + (left ? 0 : run.stage_s * (s == 1 ? rate.slowest : 1));
     left |= run.skipped && told < end;

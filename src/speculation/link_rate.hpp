@@ -12,6 +12,7 @@ struct ReturnedRun {
   double sent_s = 0, returned_s = 0;
   bool skipped = false;                                          ///< stopped somewhere in the pipeline
   double cancelled_s = std::numeric_limits<double>::infinity();  ///< when the stages were told to
+  bool told_backward = false;                                    ///< the last stage first, which told the one before it, and so on
 };
 
 /// Learns how long a row occupies a link. For each of many rates it replays the sent runs: a run passes stages and links one after another,

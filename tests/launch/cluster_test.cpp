@@ -106,6 +106,7 @@ TEST(Cluster, WhateverGuesses_theTextIsTheSame) {
                                                     {4, {}},
                                                     {4, {"--policy", "chain", "-np", "3", "-ps", "0.05"}},
                                                     {4, {"--no-async"}},
+                                                    {4, {"--cancel-route", "backward"}},
                                                     {4, {"--no-cancel"}},
                                                     {4, {"--no-continuous"}},
                                                     {4, {"--no-tree-reuse"}},

@@ -1,47 +1,12 @@
 // Flags that are read but make no sense: refused, or named in a warning.
 #include <fmt/format.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
-#include <string>
-#include <vector>
 
-#include "launch/program/command_line.hpp"
-#include "node/error.hpp"
-#include "tests/launch/process.hpp"
-#include "tests/paths.hpp"
+#include "tests/launch/parsed_flags.hpp"
 
 namespace yamata::test {
 namespace {
-
-const std::string kDraftHeads = test::source_path("/models/tales-dgf.safetensors");
-
-CommandLine parse(const Arguments& arguments) {
-  std::vector<const char*> argv{"yamata"};
-  for (const std::string& word : arguments) argv.push_back(word.c_str());
-  return parse_command_line(static_cast<int>(argv.size()), argv.data());
-}
-
-Arguments joined(Arguments words, const Arguments& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
-/// Expects a refusal of these words as bad usage.
-void expect_refused(const Arguments& arguments, const std::string& words) {
-  try {
-    parse(arguments);
-    ADD_FAILURE() << words << " was accepted for " << arguments.at(0);
-  } catch (const UsageError& error) {
-    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << words << " in: " << error.what();
-  }
-}
-
-using Lines = std::vector<std::string>;
-
-Lines idle_in_run(const Arguments& more) {
-  return std::get<RunOptions>(parse(joined({"run", "-m", kModel, "-p", "x"}, more)).options).idle_flags;
-}
 
 Lines idle_in_simulation(const Arguments& more) {
   return std::get<SimulationOptions>(parse(joined({"simulate"}, more)).options).idle_flags;
@@ -56,11 +21,6 @@ Lines idle_in_features(const Arguments& more) {
 }
 
 Lines idle_in_plan(const Arguments& more) { return std::get<PlanOptions>(parse(joined({"plan", "-m", kModel}, more)).options).idle_flags; }
-
-void expect_lines(const Lines& lines, const Lines& beginnings) {
-  ASSERT_EQ(lines.size(), beginnings.size()) << testing::PrintToString(lines);
-  for (std::size_t i = 0; i < lines.size(); ++i) EXPECT_TRUE(lines[i].starts_with(beginnings[i])) << lines[i];
-}
 
 TEST(Flags, Batches_areLargerWithAGpu) {
   const auto batch = [](const Arguments& more) {
@@ -184,65 +144,6 @@ TEST(Flags, ShortOnes_areNamedAsTheyAreWritten) {
   expect_refused({"plan", "-m", kModel, "-n", "0"}, "-n must be");
   expect_refused({"bench", "-m", kModel, "-r", "0"}, "-r must be");
   expect_refused({"profile", "-r", "0"}, "-r must be");
-}
-
-TEST(Flags, UnitsOfAPreset_areThoseThatItMeans) {
-  expect_refused({"run", "-m", kModel, "-p", "x", "--preset", "duodecoding", "-md", kDraft}, "as in --units cuda:0 --draft-units cpu");
-  expect_refused({"run", "-m", kModel, "-p", "x", "--preset", "dovetail", "--heads", kDraftHeads},
-                 "as in --units cpu --draft-units cuda:0");
-}
-
-/// `run` with this preset and flags.
-SpeculationOptions with_preset(const std::string& preset, const Arguments& more) {
-  return std::get<RunOptions>(parse(joined({"run", "-m", kModel, "-p", "x", "--preset", preset}, more)).options).speculation;
-}
-
-TEST(Flags, Preset_setsItsPapersNumbers_unlessTheyAreGiven) {
-  const auto chain = with_preset("pipeinfer", {"-md", kDraft});
-  EXPECT_EQ(chain.policy.name, "chain");
-  EXPECT_EQ(chain.policy.draft, 4);
-  EXPECT_EQ(chain.policy.accept, 0.001f);
-  EXPECT_EQ(chain.policy.split, 0.8f);
-  EXPECT_EQ(chain.policy.recovery, 0.4f);
-  EXPECT_EQ(chain.policy.decay, 0.01f);
-  EXPECT_EQ(chain.policy.branches, 3);
-  EXPECT_TRUE(chain.reuse_tree) << "runs in flight stay valid";
-  const auto other = with_preset("pipeinfer", {"-md", kDraft, "--draft", "7", "-pa", "0.2", "-np", "1", "--no-tree-reuse"});
-  EXPECT_EQ(other.policy.draft, 7);
-  EXPECT_EQ(other.policy.accept, 0.2f);
-  EXPECT_EQ(other.policy.branches, 1);
-  EXPECT_EQ(other.policy.recovery, 0.4f);
-  EXPECT_FALSE(other.reuse_tree);
-  EXPECT_FALSE(with_preset("medusa", {"--heads", kDraftHeads}).reuse_tree);
-  const auto synchronous = with_preset("speculative", {"-md", kDraft, "--draft", "6"});
-  EXPECT_EQ(synchronous.policy.name, "dynamic-tree");
-  EXPECT_EQ(synchronous.policy.draft, 6);
-  EXPECT_EQ(synchronous.policy.children, 1);
-  EXPECT_FALSE(synchronous.looks_up());
-}
-
-TEST(Flags, PromptLookup_isTheOnlySourceOfItsPreset) {
-  const auto lookup = with_preset("prompt-lookup", {});
-  EXPECT_TRUE(lookup.looks_up());
-  EXPECT_EQ(lookup.prompt_lookup, 3);
-  EXPECT_EQ(lookup.policy.draft, 10);
-  EXPECT_EQ(with_preset("prompt-lookup", {"--prompt-lookup", "5"}).prompt_lookup, 5);
-  for (const Arguments& more : {Arguments{"--no-lookup"}, {"--prompt-lookup", "0"}, {"--policy", "chain"}, {"-md", kDraft}})
-    expect_refused(joined({"run", "-m", kModel, "-p", "x", "--preset", "prompt-lookup"}, more), "guesses from the text");
-  expect_refused({"run", "-m", kModel, "-p", "x", "--no-lookup", "--prompt-lookup", "3"}, "--prompt-lookup");
-  expect_lines(idle_in_run({"--preset", "medusa", "--heads", kDraftHeads, "--prompt-lookup", "3"}),
-               {"--prompt-lookup does nothing with this"});
-  expect_lines(idle_in_run({"--prompt-lookup", "3", "--suffix-store", "s"}), {"--suffix-store does nothing with"});
-}
-
-TEST(Flags, Sequences_areThoseOfOnePolicy) {
-  const Arguments numbers{"--sequences", "2", "--budget", "24"};
-  const auto policy = with_preset("duodecoding", joined({"-md", kDraft, "--units", "cpu:0", "--draft-units", "cpu:1"}, numbers)).policy;
-  EXPECT_EQ(policy.sequences, 2);
-  EXPECT_EQ(policy.budget, 24);
-  EXPECT_EQ(policy.draft, 32) << "the preset's";
-  expect_lines(idle_in_run(numbers), {"--sequences, --budget do nothing with this policy"});
-  expect_refused({"run", "-m", kModel, "-p", "x", "--sequences", "17"}, "--sequences must be");
 }
 
 TEST(Flags, DecimalsAreReadWhole) {

@@ -229,6 +229,10 @@ void add_speculation(Flags& flags, const char* strategies, const char* strategy,
   add("--suffix-store", "Keep generated text in this file, and guess from it in later jobs", FlagKind::kFile, "FILE");
   add("--draft-units", "Compute units of drafts and heads, written as for --units (auto: those of --units)", FlagKind::kWord, "UNITS",
       "auto");
+  add("--cancel-route",
+      "Whom rank 0 tells of a cancelled run: direct (every stage at once) or backward (the last stage, which tells the one before it, and "
+      "so on, as in PipeInfer)",
+      FlagKind::kWord, "ROUTE", "direct");
   add("--no-async", "Ablation: draft on rank 0, alternating with its layers");
   add("--no-tree-reuse", "Ablation: discard the tree whenever a guess is accepted, and draft again from the last token");
   add("--no-continuous", "Ablation: one speculative run at a time");
@@ -337,6 +341,9 @@ SpeculationOptions read_speculation(const GivenFlags& r) {
   speculation.continuous = !r.given("no-continuous");
   speculation.reuse_tree = !r.given("no-tree-reuse");
   speculation.cancel = !r.given("no-cancel");
+  const auto route = r.text("cancel-route");
+  require_word(route, {"direct", "backward"}, "--cancel-route", "direct or backward");
+  speculation.cancel_route = route == "backward" ? CancelRoute::kBackward : CancelRoute::kDirect;
   speculation.multibuffer = !r.given("no-multibuffer");
   return speculation;
 }

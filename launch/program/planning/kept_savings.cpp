@@ -36,6 +36,7 @@ std::string lookup_of(const DecodeOptions& d) {
 std::string text_of(const DecodeOptions& d) {
   std::string text = fmt::format("{} {} {} {} {} {} {}", strategy_name(d.strategy), text_of(d.policy), d.sequences.end, lookup_of(d),
                                  d.cancel, d.reuse_tree, d.continuous);
+  if (d.cancel_route == CancelRoute::kBackward) text += " backward";
   if (d.typical) text += fmt::format(" {} {}", d.typical->epsilon, d.typical->delta);
   return text;
 }

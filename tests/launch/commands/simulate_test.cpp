@@ -62,6 +62,9 @@ TEST(Simulate, Json_holdsWhatWasAskedForAndWhatCameOut) {
   EXPECT_EQ(j["results"][0]["strategy"], "pipeinfer");
   EXPECT_GT(j["results"][0]["ratio_to_iterative"].get<double>(), 1.5);
   EXPECT_NEAR(j["results"][1]["decode_tokens_per_s"].get<double>(), 10, 0.5);
+  EXPECT_GT(j["results"][0]["runs_skipped"], 0);
+  EXPECT_GT(j["results"][0]["cancel_latency_s"], 0.0);
+  EXPECT_EQ(j["results"][1]["runs_skipped"], 0.0);
   EXPECT_EQ(read_file(csv).rfind("ranks,group,strategy,", 0), 0u);
 }
 

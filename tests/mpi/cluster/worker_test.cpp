@@ -33,18 +33,48 @@ TEST_F(WorkerTest, States_followTheHeadsMessages) {
   EXPECT_EQ(worker_->exit_code(), 9);
 }
 
-TEST_F(WorkerTest, StreamThatIsHereBeforeThePlan_isKept) {
+wire::Record run_of(std::uint64_t id) {
   wire::Record run;
-  run.run = 1;
+  run.run = id;
   run.tokens = {3};
-  run.placements = {{0, -1, {0, 1}}};
+  run.placements = {{static_cast<std::int32_t>(id) - 1, -1, {0, 1}}};
   run.logit_rows = {0};
+  return run;
+}
+
+TEST_F(WorkerTest, StreamThatIsHereBeforeThePlan_isKept) {
   const std::vector<float> activations(simulation::TableModel::kWidth, 0.0f);
-  send(Tag::kRecord, wire::encode(run));
+  send(Tag::kRecord, wire::encode(run_of(1)));
   send(Tag::kActivations, wire::encode(wire::Rows{1, false, activations}));
   EXPECT_FALSE(play_until(Tag::kLogits));
   send(Tag::kStart, wire::encode(plan_over({0, 1})));
   EXPECT_TRUE(play_until(Tag::kLogits));
+}
+
+/// Stages pass cancellations on to each other, so one may come when the head has ended its job.
+TEST_F(WorkerTest, CancellationOfTheJobBefore_isIgnored) {
+  for (const bool early : {true, false}) {
+    worker_.emplace(transport_, setup_);
+    wire::Start plan = plan_over({0, 1});
+    plan.job = 6;
+    for (const std::int64_t job : {5, 6}) {
+      const wire::Bytes cancel = wire::encode(wire::Cancel{{static_cast<std::uint64_t>(job - 4)}, CancelRoute::kBackward, job});
+      if (!early && job == 5) send(Tag::kStart, wire::encode(plan));
+      send(Tag::kCancel, cancel);
+    }
+    if (early) send(Tag::kStart, wire::encode(plan));
+    for (const std::uint64_t id : {1u, 2u}) {
+      send(Tag::kRecord, wire::encode(run_of(id)));
+      send(Tag::kActivations, wire::encode(wire::Rows{id, false, std::vector<float>(simulation::TableModel::kWidth, 0.0f)}));
+      const auto logits = play_until(Tag::kLogits);
+      ASSERT_TRUE(logits);
+      EXPECT_EQ(wire::decode_rows(*logits).skipped, id == 2) << id << (early ? ", before the plan" : ", after the plan");
+    }
+  }
+  worker_.emplace(transport_, setup_);
+  send(Tag::kStart, wire::encode(plan_over({0})));
+  send(Tag::kCancel, wire::encode(wire::Cancel{{1}, CancelRoute::kBackward, 5}));
+  EXPECT_EQ(fault(), "none") << "it has no part in this job";
 }
 
 TEST_F(WorkerTest, PlansThatCannotBe_areFaults) {

@@ -140,7 +140,7 @@ TEST_F(PipelineTest, BestLogitsOfAGroup_areThoseOfOneRank) {
 
 /// Whichever member receives the cancellation first, or if it comes after the end: later runs must be correct.
 TEST_F(PipelineTest, CancelledRuns_endForAllRanksOfAGroup) {
-  const auto last_of = [&](int ranks, const std::vector<int>& groups, bool cancels) {
+  const auto last_of = [&](int ranks, const std::vector<int>& groups, bool cancels, CancelRoute route = CancelRoute::kDirect) {
     LocalCluster cluster(ranks);
     Head head(cluster.head(), options_);
     start(head, groups);
@@ -148,7 +148,7 @@ TEST_F(PipelineTest, CancelledRuns_endForAllRanksOfAGroup) {
     for (std::int32_t i = 0; i < 12; ++i) {
       const std::uint64_t run = head.target().submit(run_of({i + 3, 7 * i + 1}, 0));
       head.target().submit(operations({CacheOperation::remove({0, 1}, {0, kUnbounded})}));
-      if (cancels) head.target().cancel(std::vector<std::uint64_t>{run});
+      if (cancels) head.target().cancel(std::vector<std::uint64_t>{run}, route);
       for (std::int32_t k = 0; k < i; ++k) head.step();
     }
     last = head.target().submit(run_of({1, 403, 17, 2500}, 0));
@@ -159,6 +159,7 @@ TEST_F(PipelineTest, CancelledRuns_endForAllRanksOfAGroup) {
   const std::vector<float> expected = last_of(1, {}, false);
   EXPECT_EQ(last_of(3, {3}, true), expected);
   EXPECT_EQ(last_of(4, {2, 2}, true), expected);
+  EXPECT_EQ(last_of(5, {1, 2, 2}, true, CancelRoute::kBackward), expected);
 }
 
 TEST_F(PipelineTest, Features_areTheNormedHiddenStates_onAnyNumberOfRanks) {
@@ -282,13 +283,13 @@ TEST_F(PipelineTest, Interruption_endsAWait) {
 }
 
 TEST_F(PipelineTest, CancelledRuns_giveNoLogitsAndLeaveTheCacheInStep) {
-  const auto play_with_cancel = [&](bool cancel) {
+  const auto play_with_cancel = [&](bool cancel, CancelRoute route = CancelRoute::kDirect) {
     LocalCluster cluster(3);
     Head head(cluster.head(), options_);
     start(head);
     head.target().submit(run_of({1, 403, 17}, 0));
     const std::uint64_t dead[] = {head.target().submit(run_of({5, 6, 7, 8}, 3, {1, 2}))};
-    if (cancel) head.target().cancel(dead);
+    if (cancel) head.target().cancel(dead, route);
     head.target().submit(operations({CacheOperation::remove({1, 2}, {})}));
     const std::uint64_t last = head.target().submit(run_of({2500}, 3));
     EXPECT_TRUE(head.wait_result(dead[0]).logits.empty() || !cancel);
@@ -297,6 +298,7 @@ TEST_F(PipelineTest, CancelledRuns_giveNoLogitsAndLeaveTheCacheInStep) {
     return logits;
   };
   EXPECT_EQ(play_with_cancel(true), play_with_cancel(false));
+  EXPECT_EQ(play_with_cancel(true, CancelRoute::kBackward), play_with_cancel(false));
 }
 
 TEST_F(PipelineTest, LoadingProgress_endsWhole) {

@@ -119,7 +119,8 @@ TEST_F(DamagedJobTest, Worker_reportsAFaultOrGoesOn) {
     } else {
       messages.push_back({rank - 1, target ? Tag::kRecord : Tag::kDraftRecord, stream_of(true)[0]});
       messages.push_back({rank - 1, target ? Tag::kActivations : Tag::kDraftActivations, stream_of(false)[0]});
-      messages.push_back({rank - 1, target ? Tag::kCancel : Tag::kDraftCancel, wire::encode_cancel(std::vector<std::uint64_t>{2})});
+      messages.push_back({rank - 1, target ? Tag::kCancel : Tag::kDraftCancel,
+                          wire::encode(wire::Cancel{{2}, CancelRoute::kBackward, plan_of_job().job})});
       messages.push_back({rank - 1, target ? Tag::kRecord : Tag::kDraftRecord, stream_of(true)[1]});
       messages.push_back({rank - 1, target ? Tag::kActivations : Tag::kDraftActivations, stream_of(false)[1]});
     }

@@ -82,7 +82,7 @@ TEST_F(DamagedStreamTest, Stage_refusesOrPassesResultsOn) {
       messages.push_back({Tag::kRecord, wire::encode(records[i])});
       if (records[i].has_run()) messages.push_back({Tag::kActivations, activations()[i]});
     }
-    messages.insert(messages.begin() + 2, Sent{Tag::kCancel, wire::encode_cancel(std::vector<std::uint64_t>{2, 1})});
+    messages.insert(messages.begin() + 2, Sent{Tag::kCancel, wire::encode(wire::Cancel{{2, 1}, CancelRoute::kBackward})});
     play_rounds(messages, [&](const std::vector<Sent>& sent) {
       LocalNetwork network(3);
       LocalTransport transport(network, 1);

@@ -43,7 +43,7 @@ std::vector<Bytes> encoded_logits() {
 }
 
 std::vector<MessageKind> make_kinds() {
-  const auto cancel = [](const Bytes& b) { wire::validate_cancel(wire::decode_cancel(b), 0); };
+  const auto cancel = [](const Bytes& b) { wire::validate_cancel(wire::decode_cancel(b).runs, 0); };
   const auto commit = [](const Bytes& b) {
     validate(wire::decode_commit(b), {.position = 2, .cells = kSampleCells, .vocabulary = kSampleVocabulary}, 0);
   };
@@ -60,7 +60,7 @@ std::vector<MessageKind> make_kinds() {
         encode(wire::Rows{.run = 2, .skipped = true, .values = {}})},
        take_activations},
       {"logits", encoded_logits(), take_logits},
-      {"cancel", {wire::encode_cancel(std::vector<std::uint64_t>{7, 8, 9})}, cancel},
+      {"cancel", {wire::encode(wire::Cancel{{7, 8, 9}, CancelRoute::kBackward})}, cancel},
       {"commit", {encode(wire::Commit{3, 9, 2, {5, 6}, 4, 0.5f, true})}, commit},
       {"commit to heads",
        {encode(wire::Commit{
@@ -123,6 +123,7 @@ wire::Start sample_plan() {
   start.batch = 32;
   start.head_host = "host0";
   start.head_time_us = 1'000'000;
+  start.job = 7;
   start.draft.shape.nodes = {{}, {0, 0, 1}, {1, 1, 0}};
   start.pipelines = {{0, {0, 1}, {{0, 3}, {3, 8}}, kSampleCells, kSampleSequences},
                      {1, {2, 3}, {{0, 1}, {1, 2}}, 100, 9, {1, 0}},

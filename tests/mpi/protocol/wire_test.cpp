@@ -24,6 +24,7 @@ Start two_pipelines() {
   Start start;
   start.cache_types = {CacheType::kF32, CacheType::kQ8_0};
   start.batch = 32;
+  start.job = 1ll << 40;
   start.draft.width = 7, start.draft.children = 3, start.draft.credit = 24, start.draft.threshold = 0.125f, start.draft.depth = 5;
   start.draft.shape.nodes = {{}, {0, 0, 1}, {1, 1, 0}};
   start.pipelines = {{0, {0, 1}, {{0, 3}, {3, 8}}, 4096, 5}, {1, {2, 4}, {{0, 1}, {1, 2}}, 100, 9, {1, 0}}};
@@ -85,6 +86,7 @@ TEST(Wire, Start_roundTrips) {
   const Start back = decode_start(encode(two_pipelines()));
   EXPECT_EQ(back.cache_types, two_pipelines().cache_types);
   EXPECT_EQ(back.batch, 32);
+  EXPECT_EQ(back.job, 1ll << 40);
   EXPECT_EQ(back.draft.width, 7);
   EXPECT_EQ(back.draft.children, 3);
   EXPECT_EQ(back.draft.credit, 24);
@@ -176,7 +178,10 @@ TEST(Wire, CommitGuessesCancel_roundTrip) {
   EXPECT_EQ(guesses.guesses[0].token, 77);
   EXPECT_EQ(guesses.guesses[0].probability, 0.25f);
   const std::vector<std::uint64_t> runs{1, 1ull << 40};
-  EXPECT_EQ(decode_cancel(encode_cancel(runs)), runs);
+  const Cancel cancel = decode_cancel(encode(Cancel{runs, CancelRoute::kBackward, 11}));
+  EXPECT_EQ(cancel.runs, runs);
+  EXPECT_EQ(cancel.route, CancelRoute::kBackward);
+  EXPECT_EQ(cancel.job, 11);
 }
 
 TEST(Wire, Rows_roundTripInPlace) {
@@ -273,7 +278,7 @@ TEST(Wire, MessageCutAnywhereOrTooLong_isRefused) {
       {encode(featured), [](const Bytes& b) { decode_record(b); }},
       {encode(Commit{1, 1, 2, {3, 4}, 5, 0, false}), [](const Bytes& b) { decode_commit(b); }},
       {encode(Guesses{1, 1, 2, 3, true, 0, 1, {{4, 5, 6, 0.5f}}}), [](const Bytes& b) { decode_guesses(b); }},
-      {encode_cancel(std::vector<std::uint64_t>{7, 8}), [](const Bytes& b) { decode_cancel(b); }},
+      {encode(Cancel{{7, 8}}), [](const Bytes& b) { decode_cancel(b); }},
       {encode(Heartbeat{}), [](const Bytes& b) { decode_heartbeat(b); }},
       {encode(Failure{1, "text"}), [](const Bytes& b) { decode_failure(b); }},
       {encode(Report{}), [](const Bytes& b) { decode_report(b); }},

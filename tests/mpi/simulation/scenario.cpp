@@ -117,6 +117,7 @@ Scenario Scenario::random(std::uint64_t seed) {
   if (s.decode.lookup && draw.chance(30)) s.decode.prompt_lookup = draw.between(1, 4);
   if (draw.chance(30)) s.decode.policy.sequences = draw.between(1, 4);
   if (draw.chance(30)) s.decode.policy.budget = draw.between(1, 12);
+  if (draw.chance(50)) s.decode.cancel_route = CancelRoute::kBackward;
   return s;
 }
 
@@ -130,6 +131,7 @@ std::string Scenario::describe() const {
   if (window > 0) text += fmt::format(", a window of {}", window);
   if (!decode.reuse_tree) text += ", anew at every acceptance";
   if (decode.lookup) text += decode.prompt_lookup > 0 ? fmt::format(", prompt lookup of {}", decode.prompt_lookup) : ", lookup";
+  if (decode.cancel && decode.cancel_route == CancelRoute::kBackward) text += ", cancelled backward";
   if (!feature_layers.empty()) text += fmt::format(", features of {} layers", feature_layers.size());
   if (texts > 1) text += fmt::format(", {} texts", texts);
   for (const DraftHeads& h : draft_heads)

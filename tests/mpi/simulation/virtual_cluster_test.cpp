@@ -246,6 +246,25 @@ TEST(VirtualCluster, SlowerLinkOrMachineOrDraft_isSlower) {
   EXPECT_GT(time_of(guessing), quick);
 }
 
+/// A message to the last of five stages and one more to each before it, or a message to each.
+TEST(VirtualCluster, CancelRoute_determinesHowSoonStagesKnow) {
+  Scenario s = longer(real(5, Strategy::kPipeInfer));
+  s.network = {kMillisecond, 1e18, 0};
+  s.text.top1 = 0.5;
+  const Outcome direct = simulate(s);
+  s.decode.cancel_route = CancelRoute::kBackward;
+  const Outcome backward = simulate(s);
+  EXPECT_EQ(direct.tokens, backward.tokens);
+  EXPECT_GT(direct.runs_skipped, 0u);
+  EXPECT_NEAR(direct.cancel_latency_s, 1e-3, 2e-6);
+  EXPECT_GT(backward.cancel_latency_s, 1.2e-3);
+  EXPECT_LT(backward.cancel_latency_s, 4e-3);
+  s.decode.cancel = false;
+  const Outcome without = simulate(s);
+  EXPECT_EQ(without.runs_skipped, 0u);
+  EXPECT_EQ(without.cancel_latency_s, 0);
+}
+
 TEST(VirtualCluster, BetterDraft_isFaster) {
   Scenario s = real(6, Strategy::kPipeInfer);
   s.decode.generate = 100;
