@@ -7,8 +7,11 @@
 
 #include "launch/commands/commands.hpp"
 #include "launch/program/input/input_text.hpp"
+#include "launch/program/job/guessing.hpp"
 #include "launch/program/options/text_encoding.hpp"
+#include "launch/program/output/output_file.hpp"
 #include "launch/program/output/standard_output.hpp"
+#include "launch/program/output/suffix_file.hpp"
 #include "mpi/decoding/speculation_options.hpp"
 #include "mpi/planning/layer_split.hpp"
 #include "mpi/planning/layout.hpp"
@@ -119,12 +122,15 @@ void require_split(const gguf::File& file, const ModelPlace& place) {
 }  // namespace
 
 void tokenize_command(const TokenizeOptions& options) {
+  check_store(options.datastore, "--datastore");
+  check_outputs({{options.datastore, OutputKind::kSuffixStore}}, {options.model, options.text.file});
   const gguf::File file = gguf::File::open(options.model);
   const auto tokenizer = Tokenizer::load(file, options.text.pre_tokenizer);
   if (!options.text.prompt && options.text.file.empty()) throw UsageError("no text given; write one with -p TEXT or -f FILE");
   const std::string text = options.text.prompt ? *options.text.prompt : read_text(options.text.file);
   warn_unless_utf8(text, options.text);
   const std::vector<TokenId> ids = tokenizer->encode(text, options.add_bos, options.parse_special);
+  if (!options.datastore.empty()) return SuffixFile(options.datastore, vocabulary(*tokenizer), "--datastore").add(ids);
   if (options.ids) {
     print_out("[{}]\n", fmt::join(ids, ", "));
     return;

@@ -41,7 +41,8 @@ struct Preset {
 };
 
 // Trees: Medusa's algorithm 1 with K = 4, m = 32, n = 64; EAGLE-2's, which Dovetail uses, with 10 branches, 8 levels, 15 guesses; a chain
-// of first choices. Prompt lookup: its authors' 3 and 10. Cut-offs: those of PipeInfer's published scripts.
+// of first choices. Prompt lookup: its authors' 3 and 10. REST: its authors' 64 rows, 10 deep. Cut-offs: those of PipeInfer's published
+// scripts.
 const std::array kPresets{Preset{.name = "sequential",
                                  .what = "one unit, one token at a time",
                                  .needed_sources = NeededSources::kNone,
@@ -57,6 +58,15 @@ const std::array kPresets{Preset{.name = "sequential",
                                  .depth = 64,
                                  .children = 1,
                                  .prompt_lookup = 3},
+                          Preset{.name = "rest",
+                                 .what = "guesses what followed passages of a corpus, named with --datastore",
+                                 .needed_sources = NeededSources::kText,
+                                 .placement = Placement::kAnywhere,
+                                 .strategy = Strategy::kSpeculative,
+                                 .policy = "dynamic-tree",
+                                 .draft = 63,
+                                 .depth = 10,
+                                 .children = 63},
                           Preset{.name = "speculative",
                                  .what = "a chain of guesses, then a run that verifies it, in turns",
                                  .needed_sources = NeededSources::kDraft,
@@ -150,6 +160,20 @@ void require_units(const Preset& preset, const JobOptions& job) {
         fmt::format("--preset {} is {}; say which with --units and --draft-units, as in {}", preset.name, preset.what, preset.units));
 }
 
+/// Presets that guess from texts: prompt-lookup from its own, rest from those of a datastore.
+void require_texts(const GivenFlags& r, const Preset& preset, const SpeculationOptions& speculation) {
+  if (preset.needed_sources != NeededSources::kText) return;
+  const bool own = preset.prompt_lookup > 0, looks_up = !r.given("no-lookup") && speculation.looks_up();
+  if (own && (!looks_up || speculation.prompt_lookup == 0 || !speculation.datastore.empty()))
+    throw UsageError(fmt::format(
+        "--preset {} guesses from the text; leave out --no-lookup, --datastore, --policy chain and --prompt-lookup 0", preset.name));
+  if (!own && (!looks_up || speculation.datastore.empty() || speculation.prompt_lookup > 0))
+    throw UsageError(fmt::format(
+        "--preset {} guesses from a corpus; name one with --datastore FILE, which yamata tokenize --datastore FILE has written, "
+        "without --no-lookup, --prompt-lookup and --policy chain",
+        preset.name));
+}
+
 /// Whether the guesses have a pipeline only on several ranks.
 bool wants_ranks(const Preset& preset, const JobOptions& job) {
   return preset.placement == Placement::kPipeline && job.compute.draft_units.empty();
@@ -199,8 +223,7 @@ bool read_preset(const GivenFlags& r, JobOptions& job, SpeculationOptions& specu
     speculation.reuse_tree &= preset.reuse_tree;
     say(r, "cancel-route", speculation.cancel_route, preset.cancel_route);
   }
-  if (preset.prompt_lookup > 0 && (r.given("no-lookup") || !speculation.looks_up() || speculation.prompt_lookup == 0))
-    throw UsageError(fmt::format("--preset {} guesses from the text; leave out --no-lookup, --policy chain and --prompt-lookup 0", name));
+  require_texts(r, preset, speculation);
   job.layout.guesses_text = speculation.looks_up() && preset.needed_sources != NeededSources::kNone;
   return wants_ranks(preset, job);
 }

@@ -119,7 +119,10 @@ void run_command(Job& job, const RunOptions& options) {
   std::vector<VocabularyMap> vocabularies = map_vocabularies(rank, *tokenizer, options.text.pre_tokenizer);
   const SuffixFile store(options.speculation.suffix_store, vocabulary(*tokenizer));
   const auto memory = std::make_shared<SuffixMemory>();
-  store.read(*memory);
+  if (options.speculation.datastore.empty())
+    store.read(*memory);
+  else
+    SuffixFile(options.speculation.datastore, vocabulary(*tokenizer), "--datastore").read_datastore(*memory);
   warn_of_no_guesses(job, options);
   Generation result;
   result.with_checksum = options.logits_checksum;

@@ -49,7 +49,7 @@ void read_strategy(const GivenFlags& r, RunOptions& o) {
 
 std::vector<std::string> RunOptions::inputs() const {
   std::vector<std::string> files = job.models.all();
-  files.insert(files.end(), {text.file, speculation.tree_file});
+  files.insert(files.end(), {text.file, speculation.tree_file, speculation.datastore});
   return files;
 }
 

@@ -41,6 +41,7 @@ struct DecodeOptions {
   bool at_any_cost = false;       ///< sources guess at any cost
   bool lookup = false;            ///< sources include the text itself and earlier ones; --no-lookup: not
   int prompt_lookup = 0;          ///< --prompt-lookup: with `lookup`, its longest passage; 0: suffix decoding
+  bool datastore = false;         ///< --datastore: with `lookup`, only given texts
   /// --cancel-route
   CancelRoute cancel_route = CancelRoute::kDirect;
   std::optional<TypicalAcceptance> typical{};  ///< --acceptance typical; nothing: a guess is accepted if it is the sampled token

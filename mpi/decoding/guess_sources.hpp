@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "mpi/decoding/draft_link.hpp"
+#include "src/speculation/datastore_source.hpp"
 #include "src/speculation/prompt_lookup.hpp"
 #include "src/speculation/suffix_source.hpp"
 
@@ -31,6 +32,10 @@ class GuessSources {
   }
   /// Guesses from the text itself by prompt lookup decoding; see PromptLookup.
   void add_prompt_lookup(int longest) { add(std::make_unique<PromptLookup>(next_index(), longest)); }
+  /// Guesses from the texts in `datastore`, which stay as they are; see DatastoreSource.
+  void add_datastore(std::shared_ptr<const SuffixMemory> datastore) {
+    add(std::make_unique<DatastoreSource>(next_index(), std::move(datastore)));
+  }
   bool has_suffixes() const { return has_suffixes_; }
   /// Any other source; its index must be next_index().
   void add(std::unique_ptr<GuessSource> source) { all_.push_back(std::move(source)); }

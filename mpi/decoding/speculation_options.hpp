@@ -13,6 +13,7 @@ struct SpeculationOptions {
   PolicyOptions policy;
   bool lookup = true;        ///< --no-lookup
   int prompt_lookup = 0;     ///< --prompt-lookup, in place of suffix decoding; 0: not
+  std::string datastore;     ///< --datastore, in place of suffix decoding; empty: none
   std::string suffix_store;  ///< --suffix-store; empty: none
   std::string tree_file;     ///< --tree, which is in `policy`; empty: none
   std::optional<TypicalAcceptance> typical;

@@ -46,7 +46,7 @@ class Ranks {
   Pipeline& target() { return *ranks_.front().dispatcher->target(); }
   const std::vector<TableModel*>& target_models() const { return target_models_; }
   std::function<void(std::size_t rank, Message& message)> on_message;  ///< called with every message before it is handled; may change it
-  /// Called before the first text; may add sources to drafters and lookup
+  /// Called before the first text; may add sources to drafters and lookup, such as a datastore
   std::function<void(GuessSources& sources)> add_sources;
 
  private:

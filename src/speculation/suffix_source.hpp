@@ -1,5 +1,6 @@
 #pragma once
 // Guesses without a model: what followed earlier passages that match the end of the text.
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -18,6 +19,8 @@ class SuffixMemory {
 
   explicit SuffixMemory(std::size_t most_tokens = kTokens) : most_(most_tokens) {}
 
+  /// From now on it may hold this many tokens, if that is more than before.
+  void hold(std::size_t tokens) { most_ = std::max(most_, tokens); }
   /// Adds a whole text.
   void add(std::span<const std::int32_t> text);
   /// Adds a token to the current text, which is used only after end_text().
@@ -29,7 +32,7 @@ class SuffixMemory {
   std::vector<std::vector<std::int32_t>> own_texts() const;
 
  private:
-  const std::size_t most_;
+  std::size_t most_;
   SuffixTrie trie_;
   std::vector<std::int32_t> text_;
   std::size_t own_ = 0;  // of the last texts

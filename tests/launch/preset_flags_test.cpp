@@ -53,6 +53,23 @@ TEST(Flags, PromptLookup_isTheOnlySourceOfItsPreset) {
   expect_lines(idle_in_run({"--prompt-lookup", "3", "--suffix-store", "s"}), {"--suffix-store does nothing with"});
 }
 
+TEST(Flags, Datastore_isTheOnlySourceOfItsPreset) {
+  const auto rest = with_preset("rest", {"--datastore", "corpus"});
+  EXPECT_TRUE(rest.looks_up());
+  EXPECT_EQ(rest.datastore, "corpus");
+  EXPECT_EQ(rest.policy.name, "dynamic-tree");
+  EXPECT_EQ(rest.policy.draft, 63);
+  for (const Arguments& more : {Arguments{}, {"-md", kDraft, "--datastore", "corpus"}})
+    expect_refused(joined({"run", "-m", kModel, "-p", "x", "--preset", "rest"}, more), "guesses from");
+  for (const Arguments& more : {Arguments{"--no-lookup"}, {"--policy", "chain"}, {"--prompt-lookup", "3"}})
+    expect_refused(joined({"run", "-m", kModel, "-p", "x", "--datastore", "corpus"}, more), "--datastore must be left out");
+  expect_refused({"run", "-m", kModel, "-p", "x", "--preset", "prompt-lookup", "--datastore", "c"}, "--datastore");
+  expect_refused({"simulate", "--datastore", "c"}, "--datastore");
+  expect_refused({"acceptance", "-m", kModel, "-f", "p.jsonl", "--datastore", "c"}, "--datastore");
+  expect_refused({"tokenize", "-m", kModel, "-p", "x", "--ids", "--datastore", "c"}, "one of the two");
+  expect_lines(idle_in_run({"--datastore", "c", "--suffix-store", "s"}), {"--suffix-store does nothing with"});
+}
+
 TEST(Flags, Sequences_areThoseOfOnePolicy) {
   const Arguments numbers{"--sequences", "2", "--budget", "24"};
   const auto policy = with_preset("duodecoding", joined({"-md", kDraft, "--units", "cpu:0", "--draft-units", "cpu:1"}, numbers)).policy;

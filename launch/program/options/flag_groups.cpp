@@ -226,6 +226,10 @@ void add_speculation(Flags& flags, const char* strategies, const char* strategy,
       "Baseline: guess what followed the first earlier passage with the same last N tokens, or N - 1, ..., 1 (prompt lookup decoding), "
       "in place of suffix decoding (0: not)",
       FlagKind::kInt, "N", "0");
+  add("--datastore",
+      "Baseline: guess from the texts of this file alone, which yamata tokenize --datastore has written (REST), in place of suffix "
+      "decoding",
+      FlagKind::kFile, "FILE");
   add("--suffix-store", "Keep generated text in this file, and guess from it in later jobs", FlagKind::kFile, "FILE");
   add("--draft-units", "Compute units of drafts and heads, written as for --units (auto: those of --units)", FlagKind::kWord, "UNITS",
       "auto");
@@ -335,6 +339,9 @@ SpeculationOptions read_speculation(const GivenFlags& r) {
   require(speculation.prompt_lookup >= 0 && speculation.prompt_lookup <= 64, "--prompt-lookup", "between 0 and 64");
   require(speculation.prompt_lookup == 0 || speculation.looks_up(), "--prompt-lookup",
           "left out with --no-lookup and --policy chain, which do not guess from texts");
+  speculation.datastore = r.text("datastore");
+  require(speculation.datastore.empty() || (speculation.looks_up() && speculation.prompt_lookup == 0), "--datastore",
+          "left out with --no-lookup, --prompt-lookup and --policy chain, which do not guess from other texts");
   speculation.suffix_store = r.text("suffix-store");
   require(speculation.suffix_store.empty() || speculation.looks_up(), "--suffix-store",
           "left out with --no-lookup and --policy chain, which do not guess from texts");

@@ -5,8 +5,10 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <numeric>
 
 #include "launch/program/input/input_text.hpp"
 #include "launch/program/output/output_file.hpp"
@@ -34,25 +36,37 @@ class FolderLock {
   int fd_;
 };
 
+constexpr std::size_t kMostTokens = 1 << 20;  // some 240 MB in memory
+
+std::size_t tokens_of(const SuffixStore& store) {
+  return std::accumulate(store.texts.begin(), store.texts.end(), std::size_t{0},
+                         [](std::size_t sum, const auto& text) { return sum + text.size(); });
+}
+
+void add_texts(const SuffixStore& store, SuffixMemory& memory) {
+  memory.hold(tokens_of(store));
+  for (const auto& text : store.texts) memory.add(text);
+}
+
 }  // namespace
 
-void check_store(const std::string& path) {
+void check_store(const std::string& path, const std::string& flag) {
   std::error_code unseen;
   if (!path.empty() && std::filesystem::exists(path, unseen) && !std::filesystem::is_regular_file(path, unseen))
-    throw ModelError(fmt::format("{} is no regular file; name another file with --suffix-store", path));
+    throw ModelError(fmt::format("{} is no regular file; name another file with {}", path, flag));
 }
 
 /// The current contents of the file; nothing if it is damaged.
 std::optional<SuffixStore> SuffixFile::store() const {
   std::error_code unseen;
   if (!std::filesystem::exists(path_, unseen)) return SuffixStore{};
-  check_store(path_);
-  const std::string bytes = read_text(path_, {"--suffix-store"}, [] {});  // also after an interrupt, to add to it
+  check_store(path_, flag_);
+  const std::string bytes = read_text(path_, {flag_}, [] {});  // also after an interrupt, to add to it
   if (!bytes.empty() && !bytes.starts_with(kSuffixStoreBegins))
-    throw ModelError(fmt::format("{} is not a suffix store; name another file with --suffix-store, or remove it", path_));
+    throw ModelError(fmt::format("{} is not a suffix store; name another file with {}, or remove it", path_, flag_));
   const auto of_any_vocabulary = decode_suffix_store(bytes, std::numeric_limits<std::int32_t>::max());
   if (of_any_vocabulary && !bytes.empty() && of_any_vocabulary->vocabulary != vocabulary_)
-    throw ModelError(fmt::format("{} has outputs of a model with another vocabulary; name another file with --suffix-store", path_));
+    throw ModelError(fmt::format("{} has outputs of a model with another vocabulary; name another file with {}", path_, flag_));
   return decode_suffix_store(bytes, tokens_);
 }
 
@@ -60,17 +74,42 @@ void SuffixFile::read(SuffixMemory& memory) const {
   if (path_.empty()) return;
   const auto store = this->store();
   if (!store) warn(fmt::format("{}: the suffix store is damaged; a new one is started", path_));
-  for (const auto& text : store.value_or(SuffixStore{}).texts) memory.add(text);
+  if (store) add_texts(*store, memory);
+}
+
+void SuffixFile::read_datastore(SuffixMemory& memory) const {
+  std::error_code unseen;
+  if (!std::filesystem::exists(path_, unseen))
+    throw ModelError(fmt::format("{}: there is no such file; write it with yamata tokenize -m MODEL -f TEXT {} {}", path_, flag_, path_));
+  add_texts(undamaged(), memory);
+}
+
+SuffixStore SuffixFile::undamaged() const {
+  auto all = store();
+  if (!all) throw ModelError(fmt::format("{} is damaged; remove it, or name another file with {}", path_, flag_));
+  return std::move(*all);
+}
+
+void SuffixFile::add(std::span<const std::int32_t> text) const {
+  const FolderLock lock(path_);
+  SuffixStore all = undamaged();
+  all.vocabulary = vocabulary_;
+  all.texts.emplace_back(text.begin(), text.end());
+  if (const std::size_t tokens = tokens_of(all); tokens > kMostTokens)
+    throw UsageError(fmt::format("{} would have {} tokens, but may have {} at most; give it less text", path_, tokens, kMostTokens));
+  write_file(path_, encode(all));
 }
 
 void SuffixFile::add(const SuffixMemory& memory) const {
   const auto own = memory.own_texts();
   if (path_.empty() || own.empty()) return;
   const FolderLock lock(path_);
-  auto texts = store().value_or(SuffixStore{}).texts;
+  const SuffixStore before = store().value_or(SuffixStore{});
+  const std::size_t most = std::max(SuffixMemory::kTokens, tokens_of(before));
+  auto texts = before.texts;
   texts.insert(texts.end(), own.begin(), own.end());
   std::size_t first = texts.size(), tokens = 0;
-  while (first > 0 && tokens + texts[first - 1].size() <= SuffixMemory::kTokens) tokens += texts[--first].size();
+  while (first > 0 && tokens + texts[first - 1].size() <= most) tokens += texts[--first].size();
   texts.erase(texts.begin(), texts.begin() + static_cast<std::ptrdiff_t>(first));
   write_file(path_, encode({vocabulary_, std::move(texts)}));
 }

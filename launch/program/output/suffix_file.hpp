@@ -1,5 +1,5 @@
 #pragma once
-// --suffix-store: texts of earlier runs, kept in a file.
+// --suffix-store and --datastore: texts of earlier runs or of a corpus, kept in a file.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -10,26 +10,37 @@
 
 namespace yamata {
 
-/// Throws ModelError if there is something at `path` that cannot be a store, such as a folder. An empty `path` is no store.
-void check_store(const std::string& path);
+/// Throws ModelError if there is something at `path` that cannot be a store, such as a folder. An empty `path` is no store. `flag` names
+/// it.
+void check_store(const std::string& path, const std::string& flag = "--suffix-store");
 
 /// Several jobs may use one file at the same time: each reads all of it at the start and adds its texts to the file's content at the end.
 class SuffixFile {
  public:
-  /// An empty `path`: nothing is read or written. `vocabulary`: the text of every token.
-  SuffixFile(std::string path, std::span<const std::string> vocabulary)
-      : path_(std::move(path)), vocabulary_(hash_vocabulary(vocabulary)), tokens_(static_cast<std::int32_t>(vocabulary.size())) {}
+  /// An empty `path`: nothing is read or written. `vocabulary`: the text of every token; `flag`: names it in
+  /// messages.
+  SuffixFile(std::string path, std::span<const std::string> vocabulary, std::string flag = "--suffix-store")
+      : path_(std::move(path)),
+        flag_(std::move(flag)),
+        vocabulary_(hash_vocabulary(vocabulary)),
+        tokens_(static_cast<std::int32_t>(vocabulary.size())) {}
 
   /// Adds the file's texts to `memory`. A damaged file is reported by a line on stderr and then replaced. Throws ModelError if the file is
   /// something else or cannot be read, UsageError if it belongs to another vocabulary.
   void read(SuffixMemory& memory) const;
+  /// The same for a file that must be there, undamaged; else throws ModelError.
+  void read_datastore(SuffixMemory& memory) const;
+  /// Adds a text, such as a corpus: the file may become as large as a datastore, and then keeps that size. Throws ModelError, and
+  /// UsageError if it would be too large, or is damaged.
+  void add(std::span<const std::int32_t> text) const;
   /// Adds the job's texts to the file, in one step or not at all; the oldest texts are removed if there are too many. Throws ModelError.
   void add(const SuffixMemory& memory) const;
 
  private:
   std::optional<SuffixStore> store() const;
+  SuffixStore undamaged() const;
 
-  std::string path_;
+  std::string path_, flag_;
   std::uint64_t vocabulary_;
   std::int32_t tokens_;
 };

@@ -30,7 +30,7 @@ std::string text_of(const SamplingParams& s) {
 }
 
 std::string lookup_of(const DecodeOptions& d) {
-  return !d.lookup ? "false" : d.prompt_lookup > 0 ? fmt::format("prompt {}", d.prompt_lookup) : "true";
+  return !d.lookup ? "false" : d.datastore ? "datastore" : d.prompt_lookup > 0 ? fmt::format("prompt {}", d.prompt_lookup) : "true";
 }
 
 std::string text_of(const DecodeOptions& d) {

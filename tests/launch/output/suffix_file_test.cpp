@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <nlohmann/json.hpp>
+
 #include "launch/program/input/input_text.hpp"
 #include "launch/program/output/output_file.hpp"
 #include "launch/program/output/warnings.hpp"
@@ -43,6 +45,63 @@ TEST(SuffixFile, TextsOfEarlierJobs_areThereInTheLater) {
   play(folder / "s", {4, 5});
   play(folder / "s", {});
   EXPECT_EQ(texts(folder / "s"), (std::vector<Text>{{1, 2, 3}, {4, 5}}));
+}
+
+TEST(SuffixFile, Corpus_mayBeLargerThanTextsOfJobs_andIsKeptWhole) {
+  const TemporaryFolder folder;
+  const Text large(SuffixMemory::kTokens + 100, 1);
+  const SuffixFile file(folder / "s", kVocabulary, "--datastore");
+  file.add(large);
+  file.add(Text{2, 3});
+  EXPECT_EQ(texts(folder / "s"), (std::vector<Text>{large, {2, 3}}));
+  play(folder / "s", {4, 5});
+  EXPECT_EQ(texts(folder / "s"), (std::vector<Text>{{2, 3}, {4, 5}})) << "a job's text takes the place of the oldest, and no more is kept";
+  EXPECT_THROW(file.add(Text(1 << 20, 1)), UsageError);
+}
+
+TEST(SuffixFile, Datastore_mustBeThereAndWhole) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "s";
+  const SuffixFile file(path, kVocabulary, "--datastore");
+  SuffixMemory memory;
+  EXPECT_THROW(file.read_datastore(memory), ModelError);
+  file.add(Text{1, 2, 3});
+  file.read_datastore(memory);
+  EXPECT_EQ(memory.trie().tokens(), 3u);
+  std::string damaged = read_text(path);
+  damaged.back() = static_cast<char>(damaged.back() ^ 1);
+  write_file(path, damaged);
+  EXPECT_THROW(file.read_datastore(memory), ModelError);
+  EXPECT_THROW(file.add(Text{4}), ModelError);
+  EXPECT_EQ(read_text(path), damaged);
+}
+
+/// The text of a plain run is the corpus, so almost every guess is accepted.
+TEST(SuffixFile, DatastoreOfACorpus_isGuessedFromAlone_andStaysAsItIs) {
+  const TemporaryFolder folder;
+  const std::string store = folder / "s", corpus = folder / "corpus.txt", json = folder / "r.json";
+  const Arguments request{"-m", kModel, "-p", "Once upon a time", "-n", "48", "--ignore-eos"};
+  const auto run_with = [&](Arguments more) {
+    more.insert(more.begin(), "run");
+    more.insert(more.end(), request.begin(), request.end());
+    return run(yamata(more));
+  };
+  const Outcome plain = run_with({"--strategy", "iterative"});
+  ASSERT_EQ(plain.code, 0) << plain.err;
+  write_file(corpus, "Once upon a time" + plain.out);
+  const Outcome missing = run_with({"--preset", "rest", "--datastore", store});
+  EXPECT_EQ(missing.code, 2);
+  EXPECT_NE(missing.err.find("yamata tokenize"), std::string::npos) << missing.err;
+  const Outcome made = run(yamata({"tokenize", "-m", kModel, "-f", corpus, "--datastore", store}));
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_EQ(made.out, "");
+  const std::string before = read_text(store);
+  const Outcome guessed = run_with({"--preset", "rest", "--datastore", store, "--json", json});
+  ASSERT_EQ(guessed.code, 0) << guessed.err;
+  EXPECT_EQ(guessed.out, plain.out);
+  const auto result = nlohmann::json::parse(read_text(json));
+  EXPECT_GT(result["tokens_per_target_run"].get<double>(), 3);
+  EXPECT_EQ(read_text(store), before);
 }
 
 TEST(SuffixFile, DeviceOrFolder_isRefused) {

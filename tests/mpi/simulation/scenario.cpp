@@ -118,6 +118,7 @@ Scenario Scenario::random(std::uint64_t seed) {
   if (draw.chance(30)) s.decode.policy.sequences = draw.between(1, 4);
   if (draw.chance(30)) s.decode.policy.budget = draw.between(1, 12);
   if (draw.chance(50)) s.decode.cancel_route = CancelRoute::kBackward;
+  s.decode.datastore = s.decode.lookup && draw.chance(15);
   return s;
 }
 
@@ -130,7 +131,10 @@ std::string Scenario::describe() const {
       decode.continuous ? "" : ", not continuous");
   if (window > 0) text += fmt::format(", a window of {}", window);
   if (!decode.reuse_tree) text += ", anew at every acceptance";
-  if (decode.lookup) text += decode.prompt_lookup > 0 ? fmt::format(", prompt lookup of {}", decode.prompt_lookup) : ", lookup";
+  if (decode.lookup && decode.datastore)
+    text += ", a datastore";
+  else if (decode.lookup)
+    text += decode.prompt_lookup > 0 ? fmt::format(", prompt lookup of {}", decode.prompt_lookup) : ", lookup";
   if (decode.cancel && decode.cancel_route == CancelRoute::kBackward) text += ", cancelled backward";
   if (!feature_layers.empty()) text += fmt::format(", features of {} layers", feature_layers.size());
   if (texts > 1) text += fmt::format(", {} texts", texts);

@@ -56,6 +56,16 @@ class Cluster {
   std::uint64_t death_ = 0;  // step at which a drafter dies; 0: never
 };
 
+/// So few tokens that many of its passages are in the text.
+std::shared_ptr<SuffixMemory> random_corpus(const Scenario& s) {
+  std::vector<std::int32_t> text;
+  for (std::uint64_t i = 0; i < 60; ++i)
+    text.push_back(static_cast<std::int32_t>(mix(s.seed, i + 1000) % static_cast<std::uint64_t>(s.vocabulary)));
+  auto corpus = std::make_shared<SuffixMemory>();
+  corpus->add(text);
+  return corpus;
+}
+
 int ranks_of(const Scenario& s) {
   int ranks = std::accumulate(s.stages.begin(), s.stages.end(), 0);
   for (const auto& drafter : s.drafters) ranks += drafter.ranks;
@@ -121,6 +131,12 @@ void Cluster::build() {
       auto reader = std::make_unique<FeatureReader>(sources.next_index(), scenario_.feature_layers);
       features_ = reader.get();
       sources.add(std::move(reader));
+    };
+  }
+  if (scenario_.decode.datastore) {
+    ranks_->add_sources = [this, others = ranks_->add_sources](GuessSources& sources) {
+      if (others) others(sources);
+      sources.add_datastore(random_corpus(scenario_));
     };
   }
   const std::uint64_t seed = scenario_.seed;
