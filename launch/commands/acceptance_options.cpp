@@ -47,7 +47,8 @@ AcceptanceOptions read_acceptance(const GivenFlags& r) {
   read_draft_heads(r, o.job.models);
   require(r.text("strategy") == "auto", "--strategy", "left out: no guess is sent");
   require(o.speculation.suffix_store.empty(), "--suffix-store", "left out: text of earlier jobs would count as guessed");
-  require(o.speculation.datastore.empty(), "--datastore", "left out; only run guesses from it");
+  require(o.speculation.datastore.empty(), "--datastore", "left out: only run guesses from it");
+  require(!o.speculation.lookahead.on(), "--lookahead", "left out: only run computes its window");
   if (!o.job.models.guess() && !o.speculation.lookup)
     throw UsageError(
         "there is no guess source; name a draft model with -md FILE.gguf or heads with --heads FILE, or leave --no-lookup out");

@@ -33,6 +33,7 @@ struct Preset {
   std::optional<Strategy> strategy{};
   const char* policy = "";  ///< empty: as the flags say
   int draft = 0, depth = 0, children = 0, prompt_lookup = 0;
+  LookaheadOptions lookahead{};
   ShareRule share_rule = ShareRule::kAdaptive;
   CancelRoute cancel_route = CancelRoute::kDirect;
   const char* units = "";  ///< example for kApart
@@ -41,7 +42,8 @@ struct Preset {
 };
 
 // Trees: Medusa's algorithm 1 with K = 4, m = 32, n = 64; EAGLE-2's, which Dovetail uses, with 10 branches, 8 levels, 15 guesses; a chain
-// of first choices. Prompt lookup: its authors' 3 and 10. REST: its authors' 64 rows, 10 deep. Cut-offs: those of PipeInfer's published
+// of first choices. Prompt lookup: its authors' 3 and 10. Lookahead: its
+// authors' W, N and G. REST: its authors' 64 rows, 10 deep. Cut-offs: those of PipeInfer's published
 // scripts.
 const std::array kPresets{Preset{.name = "sequential",
                                  .what = "one unit, one token at a time",
@@ -67,6 +69,15 @@ const std::array kPresets{Preset{.name = "sequential",
                                  .draft = 63,
                                  .depth = 10,
                                  .children = 63},
+                          Preset{.name = "lookahead",
+                                 .what = "guesses n-grams that a window of guessed tokens has made",
+                                 .needed_sources = NeededSources::kText,
+                                 .placement = Placement::kAnywhere,
+                                 .strategy = Strategy::kSpeculative,
+                                 .policy = "dynamic-tree",
+                                 .depth = 64,
+                                 .children = 64,
+                                 .lookahead = {.window = 7, .ngram = 5, .guesses = 7}},
                           Preset{.name = "speculative",
                                  .what = "a chain of guesses, then a run that verifies it, in turns",
                                  .needed_sources = NeededSources::kDraft,
@@ -120,9 +131,9 @@ const std::array kPresets{Preset{.name = "sequential",
                                  .strategy = Strategy::kPipeInfer,
                                  .policy = "chain",
                                  .draft = 4,
+                                 .cancel_route = CancelRoute::kBackward,
                                  .cut_offs = CutOffs{.accept = 0.001f, .split = 0.8f, .recovery = 0.4f, .decay = 0.01f, .branches = 3},
-                                 .reuse_tree = true,
-                                 .cancel_route = CancelRoute::kBackward}};
+                                 .reuse_tree = true}};
 
 const Preset& find_preset(const std::string& name) {
   const auto found = std::ranges::find_if(kPresets, [&](const Preset& preset) { return preset.name == name; });
@@ -160,18 +171,24 @@ void require_units(const Preset& preset, const JobOptions& job) {
         fmt::format("--preset {} is {}; say which with --units and --draft-units, as in {}", preset.name, preset.what, preset.units));
 }
 
-/// Presets that guess from texts: prompt-lookup from its own, rest from those of a datastore.
+/// A preset that guesses without a model has one way to do it: prompt lookup, a datastore or lookahead decoding.
 void require_texts(const GivenFlags& r, const Preset& preset, const SpeculationOptions& speculation) {
   if (preset.needed_sources != NeededSources::kText) return;
-  const bool own = preset.prompt_lookup > 0, looks_up = !r.given("no-lookup") && speculation.looks_up();
-  if (own && (!looks_up || speculation.prompt_lookup == 0 || !speculation.datastore.empty()))
+  const bool prompt = preset.prompt_lookup > 0, window = preset.lookahead.on(), corpus = !prompt && !window;
+  if (!r.given("no-lookup") && speculation.looks_up() && (speculation.prompt_lookup > 0) == prompt &&
+      speculation.lookahead.on() == window && !speculation.datastore.empty() == corpus)
+    return;
+  if (prompt)
     throw UsageError(fmt::format(
-        "--preset {} guesses from the text; leave out --no-lookup, --datastore, --policy chain and --prompt-lookup 0", preset.name));
-  if (!own && (!looks_up || speculation.datastore.empty() || speculation.prompt_lookup > 0))
-    throw UsageError(fmt::format(
-        "--preset {} guesses from a corpus; name one with --datastore FILE, which yamata tokenize --datastore FILE has written, "
-        "without --no-lookup, --prompt-lookup and --policy chain",
+        "--preset {} guesses from the text; leave out --no-lookup, --datastore, --lookahead, --policy chain and --prompt-lookup 0",
         preset.name));
+  if (window)
+    throw UsageError(fmt::format(
+        "--preset {} guesses from its window; leave out --no-lookup, --datastore, --prompt-lookup and --policy chain", preset.name));
+  throw UsageError(
+      fmt::format("--preset {} guesses from a corpus; name one with --datastore FILE, which yamata tokenize --datastore FILE has written, "
+                  "without --no-lookup, --prompt-lookup, --lookahead and --policy chain",
+                  preset.name));
 }
 
 /// Whether the guesses have a pipeline only on several ranks.
@@ -219,6 +236,10 @@ bool read_preset(const GivenFlags& r, JobOptions& job, SpeculationOptions& specu
     if (preset.depth > 0) say(r, "tree-depth", policy.depth, preset.depth), say(r, "tree-children", policy.children, preset.children);
     if (preset.cut_offs) say_cut_offs(r, policy, *preset.cut_offs);
     say(r, "prompt-lookup", speculation.prompt_lookup, preset.prompt_lookup);
+    if (preset.lookahead.on()) {
+      say(r, "lookahead", speculation.lookahead, preset.lookahead);
+      say(r, "draft", policy.draft, speculation.lookahead.nodes());
+    }
     speculation.lookup = preset.needed_sources == NeededSources::kText;  // no paper uses suffixes
     speculation.reuse_tree &= preset.reuse_tree;
     say(r, "cancel-route", speculation.cancel_route, preset.cancel_route);

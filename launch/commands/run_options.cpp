@@ -98,6 +98,8 @@ RunOptions read_run(const GivenFlags& r) {
   o.speculation.typical = read_acceptance_rule(r, o.sampling);
   read_strategy(r, o);
   o.wants_ranks = read_preset(r, o.job, o.speculation);
+  require(!o.speculation.lookahead.on() || o.speculation.policy.name == "dynamic-tree", "--lookahead",
+          "used with --policy dynamic-tree, as --preset lookahead does");
   o.idle_flags = idle_flags(r, {.models = o.job.models, .layout = o.job.layout, .speculation = o.speculation, .sampling = &o.sampling});
   o.fewer_drafts = r.given("drafters") ? "fewer --drafters" : "a single -md";
   return o;

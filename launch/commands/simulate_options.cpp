@@ -91,6 +91,7 @@ SimulationOptions read_simulation(const GivenFlags& r) {
   o.speculation = read_speculation(r);
   require(o.speculation.suffix_store.empty(), "--suffix-store", "left out: a simulation keeps no text and reads none");
   require(o.speculation.datastore.empty(), "--datastore", "left out: a simulation reads no text");
+  require(!o.speculation.lookahead.on(), "--lookahead", "left out: simulated texts have no n-grams that come again");
   o.draft_models = job.models.drafts;
   o.draft_on_head = job.layout.draft_on_head;
   o.batch = read_batch(r, job.compute);

@@ -18,13 +18,6 @@ double result_share(Pipeline& target, const DecodeOptions& options, std::size_t 
   return logits / hidden + static_cast<double>(feature_layers);
 }
 
-/// Whether a draft saves so much that its savings need not be compared often with the time of a token alone.
-bool clearly_saves(const DraftLink& drafter) {
-  constexpr double kFew = 8, kTokens = 0.25, kSpeed = 1.25;  // steps; saved per step; of the text, relative to one without guesses
-  const DraftSums& sums = drafter.balance().experience();
-  return sums.steps >= kFew && sums.saved() > kTokens * sums.steps && sums.tokens > kSpeed * sums.times;
-}
-
 }  // namespace
 
 Decoder::Decoder(Pipeline& target, GuessSources& sources, const DecodeOptions& options, Choose choose, OnToken on_token)
@@ -75,6 +68,7 @@ bool Decoder::work() {
 bool Decoder::take(const TreeRuns::Run& run, const RunResult& result) {
   for (std::int32_t row = 0; row < run.text_rows; ++row) tell_features(run, result, run.text_begin + row, row);
   if (run.has_root) turnaround_.ran(static_cast<int>(run.nodes.size()), Clock::seconds_since(run.sent));
+  tell_best(run, result);
   const auto before = static_cast<std::int32_t>(text().size());
   walk(run, result);
   const std::int32_t grown = static_cast<std::int32_t>(text().size()) - before;
@@ -135,12 +129,6 @@ void Decoder::learn_links(const TreeRuns::Run& run, bool skipped) {
 /// Whether a part of the prompt has not been sent.
 bool Decoder::reads_prompt() const { return generated_ == 0 && !runs_.tree().root().sent; }
 
-/// Whether the prompt's last chunk must wait: a draft on this rank must have read the prompt first, else the second token would wait for
-/// that. Guesses that are made for measurement are awaited wherever they come from.
-bool Decoder::holds_prompt() const {
-  return (drafts_here() || options_.at_any_cost) && drafts_pending() && runs_.unsent_text() <= static_cast<std::size_t>(options_.batch);
-}
-
 /// Sends the prompt in chunks, so that all stages work at the same time; its last token is the tree's root.
 void Decoder::submit_prompt() {
   const auto most = static_cast<std::size_t>(options_.batch);
@@ -163,6 +151,16 @@ void Decoder::walk(const TreeRuns::Run& run, const RunResult& result) {
     const std::int32_t token = taken < accepted.size() ? accepted[taken++] : choose_(logits, text());
     callbacks_s_ += Clock::seconds_since(began);
     commit(token);
+  }
+}
+
+/// Tells the sources that ask for it which token the target holds most probable after each node.
+void Decoder::tell_best(const TreeRuns::Run& run, const RunResult& result) const {
+  if (std::ranges::none_of(sources_.all(), [](const auto& source) { return source->reads_best(); })) return;
+  std::vector<std::int32_t> tokens;
+  for (std::size_t i = 0; i < run.nodes.size(); ++i) tokens.push_back(result.best_token(i, run.nodes.size()));
+  for (const auto& source : sources_.all()) {
+    if (source->reads_best()) source->take_best(run.nodes, tokens);
   }
 }
 
@@ -203,16 +201,6 @@ void Decoder::ask_sources() {
   awaited_draft_ = drafts_pending();
 }
 
-/// Whether the root goes without guesses, so that the time of a token without them is known, which is what guesses are compared with. Not
-/// where the next token has probably been guessed at no cost.
-bool Decoder::measures_alone() const {
-  const bool clear = std::ranges::any_of(sources_.drafters(), [](const DraftLink* d) { return d->shares_unit() && clearly_saves(*d); });
-  if (at_any_cost() || generated_ == 0 || sources_.drafts_elsewhere() || !alone_.due(clear)) return false;
-  return std::any_of(sources_.all().begin(), sources_.all().end(), [&](const auto& source) {
-    return root_waits_until_complete(*source) && unguessed_probability(runs_.tree(), source->calibration()) > 0.5;
-  });
-}
-
 GuessDemand Decoder::demand(const GuessSource& source) const {
   GuessDemand demand{
       .epoch = epoch_,
@@ -241,13 +229,6 @@ void Decoder::on_guesses(int rank, const wire::Guesses& guesses) {
 
 void Decoder::drop_drafter(int rank) { sources_.drop(rank); }
 
-bool Decoder::awaits(int rank) const {
-  const auto pending = [&](const DraftLink* drafter) {
-    return drafter->rank() == rank && drafter->pending() && root_waits_until_complete(*drafter);
-  };
-  return std::any_of(sources_.drafters().begin(), sources_.drafters().end(), pending) && runs_.begun() && !runs_.tree().root().sent;
-}
-
 void Decoder::leave() {
   if (!finished_) runs_.finish(options_.cancel);
   finished_ = true;
@@ -257,34 +238,6 @@ void Decoder::leave() {
 void Decoder::drop_guesses() {
   runs_.prune();
   tree_changed_ = true;
-}
-
-bool Decoder::at_any_cost() const { return options_.at_any_cost || !policy_->considers_costs(); }
-
-/// Whether this rank computes the source, and the source has its turn on the unit.
-bool Decoder::has_turn_here(const GuessSource& source) const {
-  return source.shares_unit() && (at_any_cost() || !turn_ || &source == *turn_);
-}
-
-bool Decoder::drafts_here() const {
-  return std::any_of(sources_.all().begin(), sources_.all().end(), [&](const auto& source) { return has_turn_here(*source); });
-}
-
-/// Whether the root waits for the source's guesses, which are then sent with it.
-bool Decoder::root_waits_for(const GuessSource& source) const {
-  return options_.strategy == Strategy::kSpeculative || has_turn_here(source);
-}
-
-/// Whether the root waits until the draft is complete. A draft on this rank shares the unit with the target's layers, so it would never
-/// guess if the root did not wait. A chain is sent complete, and so is a tree of a given size.
-bool Decoder::root_waits_until_complete(const GuessSource& source) const {
-  return root_waits_for(source) && (has_turn_here(source) || !policy_->fills_root_run() || !policy_->considers_costs());
-}
-
-/// Whether the root has to wait for a draft.
-bool Decoder::drafts_pending() const {
-  return std::any_of(sources_.all().begin(), sources_.all().end(),
-                     [&](const auto& source) { return source->pending() && root_waits_until_complete(*source); });
 }
 
 bool Decoder::send_next() {
@@ -306,27 +259,6 @@ bool Decoder::send_root() {
   }
   nodes.insert(nodes.begin(), runs_.tree().root().id);
   return submit(nodes);
-}
-
-/// Whether the root should wait for more guesses, which would then be in the same run.
-bool Decoder::worth_waiting(std::span<const NodeId> nodes, const std::vector<double>& marginal) {
-  const TargetTimes target = times();
-  RootRun run{.guesses = nodes.size(),
-              .least_probability = 1,
-              .last_chance = target.stages == 1 || options_.strategy == Strategy::kSpeculative,
-              .marginal = &marginal};
-  if (!may_wait(target, run)) return false;
-  for (const NodeId id : nodes) run.least_probability = std::min<double>(run.least_probability, runs_.tree().at(id).path_probability);
-  return std::any_of(sources_.all().begin(), sources_.all().end(), [&](const auto& source) {
-    if (source->shares_unit() || root_waits_until_complete(*source)) return false;  // the root has waited for it, or it is not used now
-    const auto latency = source->next_guess();
-    if (!latency) return false;
-    return yamata::worth_waiting(target, run,
-                                 {.first_s = latency->first_s,
-                                  .next_s = latency->next_s,
-                                  .acceptance = source->calibration().first_choice_rate(),
-                                  .open = open_probability(runs_.tree(), source->calibration(), nodes)});
-  });
 }
 
 /// Sends guesses into the pipeline while its first stage is free.

@@ -42,6 +42,7 @@ struct DecodeOptions {
   bool lookup = false;            ///< sources include the text itself and earlier ones; --no-lookup: not
   int prompt_lookup = 0;          ///< --prompt-lookup: with `lookup`, its longest passage; 0: suffix decoding
   bool datastore = false;         ///< --datastore: with `lookup`, only given texts
+  LookaheadOptions lookahead{};   ///< --lookahead: with `lookup`, no text
   /// --cancel-route
   CancelRoute cancel_route = CancelRoute::kDirect;
   std::optional<TypicalAcceptance> typical{};  ///< --acceptance typical; nothing: a guess is accepted if it is the sampled token
@@ -94,6 +95,7 @@ class Decoder {
   bool holds_prompt() const;
   void submit_prompt();
   void walk(const TreeRuns::Run& run, const RunResult& result);
+  void tell_best(const TreeRuns::Run& run, const RunResult& result) const;
   void tell_features(const TreeRuns::Run& run, const RunResult& result, std::int32_t position, std::int32_t row);
   void commit(std::int32_t token);
   void ask_sources();

@@ -8,6 +8,7 @@
 
 #include "mpi/decoding/draft_link.hpp"
 #include "src/speculation/datastore_source.hpp"
+#include "src/speculation/lookahead_source.hpp"
 #include "src/speculation/prompt_lookup.hpp"
 #include "src/speculation/suffix_source.hpp"
 
@@ -36,6 +37,8 @@ class GuessSources {
   void add_datastore(std::shared_ptr<const SuffixMemory> datastore) {
     add(std::make_unique<DatastoreSource>(next_index(), std::move(datastore)));
   }
+  /// Lookahead decoding; see LookaheadSource.
+  void add_lookahead(const LookaheadOptions& options) { add(std::make_unique<LookaheadSource>(next_index(), options)); }
   bool has_suffixes() const { return has_suffixes_; }
   /// Any other source; its index must be next_index().
   void add(std::unique_ptr<GuessSource> source) { all_.push_back(std::move(source)); }

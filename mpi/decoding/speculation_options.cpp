@@ -43,6 +43,7 @@ DecodeOptions decode_options(Strategy strategy, const SpeculationOptions& specul
   decode.reuse_tree = speculation.reuse_tree;
   decode.lookup = speculates && speculation.looks_up();
   decode.prompt_lookup = speculation.prompt_lookup;
+  decode.lookahead = speculation.lookahead;
   decode.datastore = !speculation.datastore.empty();
   decode.typical = speculates ? speculation.typical : std::nullopt;
   if (decode.typical) decode.typical->temperature = sampling.temperature;

@@ -11,17 +11,20 @@ namespace yamata {
 /// How guesses are made and sent, apart from the strategy.
 struct SpeculationOptions {
   PolicyOptions policy;
-  bool lookup = true;        ///< --no-lookup
-  int prompt_lookup = 0;     ///< --prompt-lookup, in place of suffix decoding; 0: not
-  std::string datastore;     ///< --datastore, in place of suffix decoding; empty: none
-  std::string suffix_store;  ///< --suffix-store; empty: none
-  std::string tree_file;     ///< --tree, which is in `policy`; empty: none
+  bool lookup = true;          ///< --no-lookup
+  int prompt_lookup = 0;       ///< --prompt-lookup, in place of suffix decoding; 0: not
+  std::string datastore;       ///< --datastore, in place of suffix decoding; empty: none
+  LookaheadOptions lookahead;  ///< --lookahead, in place of suffix decoding
+  std::string suffix_store;    ///< --suffix-store; empty: none
+  std::string tree_file;       ///< --tree, which is in `policy`; empty: none
   std::optional<TypicalAcceptance> typical;
   bool continuous = true, reuse_tree = true, cancel = true, multibuffer = true;
   CancelRoute cancel_route = CancelRoute::kDirect;
 
-  /// Whether guesses also come from the text itself and from earlier texts.
+  /// Whether guesses also come from texts, or from lookahead decoding in place of these.
   bool looks_up() const { return policy.name != "chain" && lookup; }
+  /// Whether they come from suffix decoding, the default.
+  bool uses_suffixes() const { return looks_up() && prompt_lookup == 0 && datastore.empty() && !lookahead.on(); }
 };
 
 /// The decoding options of a job, without those that differ between requests.

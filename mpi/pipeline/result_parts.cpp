@@ -67,6 +67,13 @@ std::vector<float> RunResult::row(std::size_t i, std::size_t rows) const {
   return spread_logits(std::span(tokens).subspan(i * length, length), values, vocabulary);
 }
 
+std::int32_t RunResult::best_token(std::size_t i, std::size_t rows) const {
+  const std::size_t length = logits.size() / rows;
+  const auto values = std::span(logits).subspan(i * length, length);
+  const auto best = static_cast<std::size_t>(std::ranges::max_element(values) - values.begin());
+  return tokens.empty() ? static_cast<std::int32_t>(best) : tokens[i * length + best];
+}
+
 RunResult merge_parts(std::span<const wire::Rows> parts, const wire::ResultLimits& limits, std::span<const int> senders) {
   const wire::Rows& first = parts.front();
   RunResult result;

@@ -19,6 +19,8 @@ struct RunResult {
 
   /// Logits of the whole vocabulary for the i-th of `rows` rows; minus infinity for tokens that are not among the requested best.
   std::vector<float> row(std::size_t i, std::size_t rows) const;
+  /// The token with the highest logit in the i-th of `rows` rows.
+  std::int32_t best_token(std::size_t i, std::size_t rows) const;
   /// Features of the i-th of `rows` rows, of all layers.
   std::span<const float> feature_row(std::size_t i, std::size_t rows) const {
     return std::span(features).subspan(i * (features.size() / rows), features.size() / rows);

@@ -82,8 +82,12 @@ void Ranks::make_sources(const DecodeOptions& options) {
                            .feature_layers = draft_heads == feature_layers_.end() ? std::vector<std::int32_t>{} : draft_heads->second},
                           VocabularyMap{}, cost);
   }
-  if (options.lookup && !options.datastore)
-    options.prompt_lookup > 0 ? sources_->add_prompt_lookup(options.prompt_lookup) : sources_->add_suffixes();
+  if (options.lookup && options.lookahead.on())
+    sources_->add_lookahead(options.lookahead);
+  else if (options.lookup && options.prompt_lookup > 0)
+    sources_->add_prompt_lookup(options.prompt_lookup);
+  else if (options.lookup && !options.datastore)
+    sources_->add_suffixes();
   if (add_sources) add_sources(*sources_);
 }
 

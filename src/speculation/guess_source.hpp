@@ -77,6 +77,11 @@ class GuessSource {
   /// that of the text's last token arrives with the token after it.
   virtual void take_features(std::int32_t /*position*/, std::span<const float> /*row*/) {}
 
+  /// Whether take_best is called.
+  virtual bool reads_best() const { return false; }
+  /// `tokens`: what the target holds most probable after each of `nodes`, which a run has computed. Called before the text grows by it.
+  virtual void take_best(std::span<const NodeId> /*nodes*/, std::span<const std::int32_t> /*tokens*/) {}
+
   const SourceCalibration& calibration() const { return calibration_; }
 
  protected:

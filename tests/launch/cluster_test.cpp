@@ -128,6 +128,16 @@ TEST(Cluster, WhateverGuesses_theTextIsTheSame) {
   }
 }
 
+TEST(Cluster, LookaheadDecoding_givesTheSameText) {
+  const auto alone = result_of(0, {"-n", "120"});
+  for (const int ranks : {0, 3}) {
+    const auto guessed = result_of(ranks, {"-n", "120", "--preset", "lookahead"});
+    EXPECT_EQ(guessed["logits_checksum"], alone["logits_checksum"]) << ranks;
+    EXPECT_EQ(guessed["token_ids"], alone["token_ids"]) << ranks;
+    EXPECT_GT(guessed["accepted"].get<int>(), 0) << ranks;
+  }
+}
+
 TEST(Cluster, TextThatRepeatsItself_isGuessedWithoutADraft) {
   const auto alone = result_of(0, {"-n", "120"});
   for (const int ranks : {0, 3}) {

@@ -70,6 +70,26 @@ TEST(Flags, Datastore_isTheOnlySourceOfItsPreset) {
   expect_lines(idle_in_run({"--datastore", "c", "--suffix-store", "s"}), {"--suffix-store does nothing with"});
 }
 
+TEST(Flags, Lookahead_isTheOnlySourceOfItsPreset) {
+  const auto preset = with_preset("lookahead", {});
+  EXPECT_TRUE(preset.looks_up());
+  EXPECT_FALSE(preset.uses_suffixes());
+  EXPECT_EQ(preset.lookahead.window, 7);
+  EXPECT_EQ(preset.policy.draft, 14 * 4 - 1) << "the last token and all others";
+  const auto other = with_preset("lookahead", {"--lookahead", "3,4,2"});
+  EXPECT_EQ(other.lookahead.ngram, 4);
+  EXPECT_EQ(other.policy.draft, 5 * 3 - 1);
+  for (const Arguments& more :
+       {Arguments{"--no-lookup"}, {"--prompt-lookup", "3"}, {"--datastore", "c"}, {"--policy", "chain"}, {"-md", kDraft}})
+    expect_refused(joined({"run", "-m", kModel, "-p", "x", "--preset", "lookahead"}, more), "guesses from");
+  for (const char* shape : {"7,5", "7,1,7", "0,5,7", "7,5,x", "20,5,7"})
+    expect_refused({"run", "-m", kModel, "-p", "x", "--preset", "lookahead", "--lookahead", shape}, "--lookahead must be three numbers");
+  expect_refused({"run", "-m", kModel, "-p", "x", "--lookahead", "7,5,7"}, "--lookahead must be used with --policy dynamic-tree");
+  expect_refused({"simulate", "--lookahead", "7,5,7"}, "--lookahead");
+  expect_lines(idle_in_run({"--policy", "dynamic-tree", "--draft", "55", "--lookahead", "7,5,7", "--suffix-store", "s"}),
+               {"--suffix-store does nothing with"});
+}
+
 TEST(Flags, Sequences_areThoseOfOnePolicy) {
   const Arguments numbers{"--sequences", "2", "--budget", "24"};
   const auto policy = with_preset("duodecoding", joined({"-md", kDraft, "--units", "cpu:0", "--draft-units", "cpu:1"}, numbers)).policy;

@@ -23,7 +23,8 @@ TokenTree guessed(const std::shared_ptr<SuffixMemory>& corpus, const Text& text,
   DatastoreSource source(0, corpus);
   source.begin(1);
   TokenTree tree = tree_after(text);
-  EXPECT_EQ(source.guess(tree, text, {.most = most}), tree.guesses() > 0);
+  const bool grown = source.guess(tree, text, {.most = most});
+  EXPECT_EQ(grown, tree.guesses() > 0);
   EXPECT_FALSE(source.guess(tree, text, {.most = most})) << "nothing new to say";
   return tree;
 }

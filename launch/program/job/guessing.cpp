@@ -46,6 +46,8 @@ GuessSources connect_sources(const Job& job, std::vector<VocabularyMap> maps, co
                         std::move(maps[d - 1]), models.relative_cost(layout[d].model));
   if (options.lookup && options.prompt_lookup > 0)
     sources.add_prompt_lookup(options.prompt_lookup);
+  else if (options.lookup && options.lookahead.on())
+    sources.add_lookahead(options.lookahead);
   else if (options.lookup && options.datastore)
     sources.add_datastore(std::move(memory));
   else if (options.lookup)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <string_view>
 
 #include "launch/program/options/flag_values.hpp"
@@ -230,6 +231,10 @@ void add_speculation(Flags& flags, const char* strategies, const char* strategy,
       "Baseline: guess from the texts of this file alone, which yamata tokenize --datastore has written (REST), in place of suffix "
       "decoding",
       FlagKind::kFile, "FILE");
+  add("--lookahead",
+      "Baseline: Lookahead decoding with a window of W tokens and at most G n-grams of N tokens, without a draft; with --policy "
+      "dynamic-tree",
+      FlagKind::kWord, "W,N,G");
   add("--suffix-store", "Keep generated text in this file, and guess from it in later jobs", FlagKind::kFile, "FILE");
   add("--draft-units", "Compute units of drafts and heads, written as for --units (auto: those of --units)", FlagKind::kWord, "UNITS",
       "auto");
@@ -330,6 +335,23 @@ void read_drafts(const GivenFlags& r, JobOptions& job) {
   job.compute.draft_units = parse_units(r.text("draft-units"), "--draft-units");
 }
 
+LookaheadOptions read_lookahead(const GivenFlags& r) {
+  LookaheadOptions options;
+  const std::string text = r.text("lookahead");
+  if (text.empty()) return options;
+  constexpr const char* kShape = "three numbers W,N,G from 1 up, N at least 2, with (W + G) (N - 1) at most 65, such as 7,5,7";
+  const std::vector<std::string> words = split_list(text);
+  require(words.size() == 3, "--lookahead", kShape);
+  std::array<int, 3> numbers{};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto [end, error] = std::from_chars(words[i].data(), words[i].data() + words[i].size(), numbers[i]);
+    require(error == std::errc{} && end == words[i].data() + words[i].size() && numbers[i] >= 1 && numbers[i] <= 64, "--lookahead", kShape);
+  }
+  options = {.window = numbers[0], .ngram = numbers[1], .guesses = numbers[2]};
+  require(options.ngram >= 2 && options.nodes() <= 64, "--lookahead", kShape);
+  return options;
+}
+
 SpeculationOptions read_speculation(const GivenFlags& r) {
   SpeculationOptions speculation;
   speculation.policy = read_policy(r);
@@ -342,6 +364,9 @@ SpeculationOptions read_speculation(const GivenFlags& r) {
   speculation.datastore = r.text("datastore");
   require(speculation.datastore.empty() || (speculation.looks_up() && speculation.prompt_lookup == 0), "--datastore",
           "left out with --no-lookup, --prompt-lookup and --policy chain, which do not guess from other texts");
+  speculation.lookahead = read_lookahead(r);
+  require(!speculation.lookahead.on() || (speculation.lookup && speculation.datastore.empty() && speculation.prompt_lookup == 0),
+          "--lookahead", "used without --no-lookup, --prompt-lookup and --datastore");
   speculation.suffix_store = r.text("suffix-store");
   require(speculation.suffix_store.empty() || speculation.looks_up(), "--suffix-store",
           "left out with --no-lookup and --policy chain, which do not guess from texts");

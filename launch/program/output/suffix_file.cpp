@@ -61,7 +61,7 @@ std::optional<SuffixStore> SuffixFile::store() const {
   std::error_code unseen;
   if (!std::filesystem::exists(path_, unseen)) return SuffixStore{};
   check_store(path_, flag_);
-  const std::string bytes = read_text(path_, {flag_}, [] {});  // also after an interrupt, to add to it
+  const std::string bytes = read_text(path_, {flag_.c_str()}, [] {});  // also after an interrupt, to add to it
   if (!bytes.empty() && !bytes.starts_with(kSuffixStoreBegins))
     throw ModelError(fmt::format("{} is not a suffix store; name another file with {}, or remove it", path_, flag_));
   const auto of_any_vocabulary = decode_suffix_store(bytes, std::numeric_limits<std::int32_t>::max());

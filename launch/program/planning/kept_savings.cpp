@@ -30,6 +30,7 @@ std::string text_of(const SamplingParams& s) {
 }
 
 std::string lookup_of(const DecodeOptions& d) {
+  if (d.lookup && d.lookahead.on()) return fmt::format("lookahead {} {} {}", d.lookahead.window, d.lookahead.ngram, d.lookahead.guesses);
   return !d.lookup ? "false" : d.datastore ? "datastore" : d.prompt_lookup > 0 ? fmt::format("prompt {}", d.prompt_lookup) : "true";
 }
 

@@ -39,6 +39,18 @@ class DrawTrace(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn('run 1: 3 tokens, 4.00 ms', self.out.read_text())
 
+    def test_latencies_of_cancellations_are_printed(self):
+        def event(kind, cat, pid, ts, run, **more):
+            return {'ph': kind, 'pid': pid, 'tid': 0, 'cat': cat, 'name': cat, 'ts': ts, 'args': {'run': run, 'tokens': 1}, **more}
+        ranks = [{'ph': 'M', 'pid': pid, 'args': {'name': f'rank {pid}'}} for pid in range(3)]
+        events = [event('i', 'cancel', 0, 1000, 7), event('i', 'cancel', 1, 3000, 7), event('i', 'cancel', 2, 1500, 7),
+                  event('i', 'cancel', 1, 9000, 8),  # not decided by the head
+                  event('X', 'skipped', 1, 2500, 7, dur=1500), event('i', 'skipped', 2, 5000, 7)]
+        done = self.draw(self.write('cancelled.json', json.dumps({'traceEvents': ranks + events})), self.out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout, 'stages knew of 2 cancellations that they obeyed after 1.25 ms (mean)\n'
+                                      '2 cancellations took effect after 3.50 ms (median), 3.00 ms (99 of 100)\n')
+
     def test_file_that_is_no_trace_is_named(self):
         self.refused(2, ['absent.json', 'No such file', '--trace'], self.folder / 'absent.json', self.out)
         no_process = json.dumps({'traceEvents': EVENTS[1:]})

@@ -119,6 +119,8 @@ Scenario Scenario::random(std::uint64_t seed) {
   if (draw.chance(30)) s.decode.policy.budget = draw.between(1, 12);
   if (draw.chance(50)) s.decode.cancel_route = CancelRoute::kBackward;
   s.decode.datastore = s.decode.lookup && draw.chance(15);
+  if (s.decode.lookup && !s.decode.datastore && draw.chance(15))
+    s.decode.lookahead = {.window = draw.between(1, 4), .ngram = draw.between(2, 4), .guesses = draw.between(1, 3)};
   return s;
 }
 
@@ -131,7 +133,9 @@ std::string Scenario::describe() const {
       decode.continuous ? "" : ", not continuous");
   if (window > 0) text += fmt::format(", a window of {}", window);
   if (!decode.reuse_tree) text += ", anew at every acceptance";
-  if (decode.lookup && decode.datastore)
+  if (decode.lookup && decode.lookahead.on())
+    text += fmt::format(", lookahead of {} by {}", decode.lookahead.window, decode.lookahead.ngram);
+  else if (decode.lookup && decode.datastore)
     text += ", a datastore";
   else if (decode.lookup)
     text += decode.prompt_lookup > 0 ? fmt::format(", prompt lookup of {}", decode.prompt_lookup) : ", lookup";
