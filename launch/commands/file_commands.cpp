@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
 #include "launch/commands/commands.hpp"
+#include "launch/commands/tree_report.hpp"
 #include "launch/program/input/input_text.hpp"
 #include "launch/program/job/guessing.hpp"
 #include "launch/program/options/text_encoding.hpp"
@@ -119,6 +121,18 @@ void require_split(const gguf::File& file, const ModelPlace& place) {
   }
 }
 
+/// --tree: a tree of guesses and its mask.
+void inspect_tree(const InspectOptions& options) {
+  check_outputs({{options.json_file, OutputKind::kJson}}, {options.tree_file});
+  const std::vector<RunTree> trees = read_trees(options.tree_file, options.draft);
+  const auto shown = options.run > 0 ? std::ranges::find(trees, options.run, &RunTree::run)
+                                     : std::ranges::max_element(trees, {}, [](const RunTree& one) { return one.tree.width(); });
+  if (shown == trees.end())
+    throw UsageError(fmt::format("--run: {} has no run {} with guesses; its first is {}", options.tree_file, options.run, trees[0].run));
+  print_out("{}", to_picture(*shown, trees));
+  write_outputs({{options.json_file, [&] { return to_json(*shown); }}});
+}
+
 }  // namespace
 
 void tokenize_command(const TokenizeOptions& options) {
@@ -139,6 +153,7 @@ void tokenize_command(const TokenizeOptions& options) {
 }
 
 void inspect_command(const InspectOptions& options, int ranks) {
+  if (!options.tree_file.empty()) return inspect_tree(options);
   gguf::File file = gguf::File::open(options.model);
   const std::vector<ModelShares> models = parse_layer_split(options.layer_split.text);
   if (models.size() > 1) throw UsageError("inspect shows one model; leave out the shares after the slash");

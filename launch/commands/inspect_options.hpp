@@ -1,5 +1,6 @@
 #pragma once
 // The options of yamata inspect.
+#include <cstdint>
 #include <string>
 
 #include "launch/program/options/given_flags.hpp"
@@ -8,11 +9,14 @@
 namespace yamata {
 
 struct InspectOptions {
-  std::string model;
+  std::string model{};
   bool tensors = false;  ///< list each tensor
-  LayerSplit layer_split;
+  LayerSplit layer_split{};
   int gpu_layers = 0;  ///< layers per rank on a GPU
   int context = 0;
+  std::string tree_file{}, json_file{};  ///< --tree: shows this tree instead of a model
+  int draft = 63;                        ///< guesses of a tree from acceptance rates
+  std::uint64_t run = 0;                 ///< of a trace; 0: the first of those with the most guesses
 };
 
 Flags inspect_flags();

@@ -5,6 +5,7 @@
 
 #include "mpi/decoding/typical_path.hpp"
 #include "src/speculation/make_policy.hpp"
+#include "src/speculation/run_shape.hpp"
 
 namespace yamata {
 namespace {
@@ -323,6 +324,8 @@ bool Decoder::submit(std::span<const NodeId> nodes) {
   if (!run) return false;
   counters_.drafted += run->nodes.size() - (run->has_root ? 1 : 0);
   counters_.draft_budget = policy_->budget();
+  if (target_.stage().trace().enabled() && run->has_root && run->speculative)
+    counters_.trees.emplace_back(run->id, shape_of(runs_.tree(), run->nodes));
   ++counters_.runs_started;
   return true;
 }

@@ -63,6 +63,7 @@ class Decoder {
     double cost_coefficient = 0;   ///< DuoDecoding's c: time of a run of the target / time of a guess, as measured last; 0: not known
     std::size_t draft_budget = 0;  ///< its gamma, as chosen last; 0: another policy
     double deciding_s = 0;         ///< the head's own work without sampling and printing: mostly choosing and sending runs
+    std::vector<std::pair<std::uint64_t, StaticTree>> trees;  ///< with a trace: by run, the guesses that were sent with the root
   };
 
   /// `target` and `sources` outlive this.

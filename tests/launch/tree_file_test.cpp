@@ -45,6 +45,24 @@ TEST(TreeFile, WhatIsNoTree_isRefused) {
   EXPECT_THROW(read_tree(folder / "absent.json", 3), ModelError) << "a file, as a model is: exit code 2";
 }
 
+TEST(TreeFile, TreesOfATrace_haveTheirRuns) {
+  const TemporaryFolder folder;
+  write_file(folder / "t.json", R"({"traceEvents": [], "trees": [{"run": 7, "tree": [[1], [1, 0]]}, {"run": 9, "tree": [[0]]}]})");
+  const std::vector<RunTree> trees = read_trees(folder / "t.json", 3);
+  ASSERT_EQ(trees.size(), 2u);
+  EXPECT_EQ(trees[0].run, 7u);
+  EXPECT_EQ(trees[0].tree.nodes, (std::vector<StaticTree::Node>{{}, {0, 0, 1}, {1, 1, 0}}));
+  EXPECT_EQ(trees[1].run, 9u);
+  write_file(folder / "tree.json", R"({"tree": [[0]]})");
+  ASSERT_EQ(read_trees(folder / "tree.json", 3).size(), 1u);
+  EXPECT_EQ(read_trees(folder / "tree.json", 3)[0].run, 0u);
+  for (const char* text :
+       {R"({"traceEvents": []})", R"({"traceEvents": [], "trees": [{"run": 1}]})", R"({"traceEvents": 1, "trees": 5})"}) {
+    write_file(folder / "bad.json", text);
+    EXPECT_THROW(read_trees(folder / "bad.json", 3), ModelError) << text;
+  }
+}
+
 TEST(TreeFile, FileThatIsNotJson_isCalledSo) {
   const TemporaryFolder folder;
   write_file(folder / "tree.json", R"({"tree": [[0],)");

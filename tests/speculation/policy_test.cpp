@@ -8,6 +8,7 @@
 
 #include "src/speculation/guess_recorder.hpp"
 #include "src/speculation/make_policy.hpp"
+#include "src/speculation/run_shape.hpp"
 #include "src/speculation/shaped_policies.hpp"
 
 namespace yamata {
@@ -42,6 +43,13 @@ StaticTree shape(std::initializer_list<StaticTree::Node> nodes) {
   StaticTree tree;
   tree.nodes.insert(tree.nodes.end(), nodes);
   return tree;
+}
+
+TEST(RunShape, Guesses_haveRanksAmongAllChildren_inTheOrderOfTheRows) {
+  PolicyExample x;
+  const StaticTree made = shape_of(x.tree, Nodes{x.tree.root().id, x.b, x.a, x.ab, x.ba});
+  EXPECT_EQ(made, shape({{0, 0, 1}, {0, 0, 0}, {2, 1, 1}, {1, 1, 0}})) << "aa, the best below a, is not in the run";
+  EXPECT_EQ(paths_of(made), (std::vector<std::vector<std::int32_t>>{{}, {1}, {0}, {0, 1}, {1, 0}}));
 }
 
 TEST(StaticTreePolicy, Guesses_areThoseOfTheShapesRanks) {

@@ -35,13 +35,20 @@ void add(StaticTree& tree, const Path& path) {
   tree.nodes.push_back({parent, static_cast<std::int32_t>(path.size()) - 1, path.back()});
 }
 
+/// The order of the paths stays, but for children that are before their parents.
+StaticTree tree_of_paths(const nlohmann::json& json) {
+  StaticTree tree;
+  std::vector<Path> paths;
+  for (const nlohmann::json& path : json.get<std::vector<nlohmann::json>>()) paths.push_back(read_path(path));
+  std::stable_sort(paths.begin(), paths.end(), [](const Path& a, const Path& b) { return a.size() < b.size(); });
+  for (const Path& path : paths) add(tree, path);
+  return tree;
+}
+
 StaticTree parse(const nlohmann::json& json, int guesses) {
   StaticTree tree;
   if (json.contains("tree")) {
-    std::vector<Path> paths;
-    for (const nlohmann::json& path : json.at("tree").get<std::vector<nlohmann::json>>()) paths.push_back(read_path(path));
-    std::stable_sort(paths.begin(), paths.end(), [](const Path& a, const Path& b) { return a.size() < b.size(); });
-    for (const Path& path : paths) add(tree, path);
+    tree = tree_of_paths(json.at("tree"));
   } else {
     for (const nlohmann::json& source : json.at("sources")) {
       if (source.at("name") == "all") tree = greedy_tree(source.at("accuracies").get<LevelAccuracies>(), guesses + 1);
@@ -51,12 +58,21 @@ StaticTree parse(const nlohmann::json& json, int guesses) {
   return tree;
 }
 
-}  // namespace
+std::vector<RunTree> parse_all(const nlohmann::json& json, int guesses) {
+  if (!json.contains("traceEvents")) return {{0, parse(json, guesses)}};
+  std::vector<RunTree> trees;
+  for (const nlohmann::json& one : json.value("trees", nlohmann::json::array()))
+    trees.push_back({one.at("run").get<std::uint64_t>(), tree_of_paths(one.at("tree"))});
+  if (trees.empty()) throw ModelError("it is a trace of runs without guesses");
+  return trees;
+}
 
-StaticTree read_tree(const std::string& file, int guesses) {
+/// What `parsed` makes of a file's JSON.
+template <class Parsed>
+auto read_json(const std::string& file, const Parsed& parsed) {
   const std::string text = read_text(file, {"--tree"});
   try {
-    return parse(nlohmann::json::parse(text), guesses);
+    return parsed(nlohmann::json::parse(text));
   } catch (const nlohmann::json::parse_error&) {
     throw ModelError(fmt::format("{} is not JSON; check --tree", file));
   } catch (const nlohmann::json::exception&) {
@@ -67,6 +83,16 @@ StaticTree read_tree(const std::string& file, int guesses) {
   } catch (const ModelError& e) {
     throw ModelError(fmt::format("{}: {}; check --tree", file, e.what()));
   }
+}
+
+}  // namespace
+
+StaticTree read_tree(const std::string& file, int guesses) {
+  return read_json(file, [&](const nlohmann::json& json) { return parse(json, guesses); });
+}
+
+std::vector<RunTree> read_trees(const std::string& file, int guesses) {
+  return read_json(file, [&](const nlohmann::json& json) { return parse_all(json, guesses); });
 }
 
 }  // namespace yamata

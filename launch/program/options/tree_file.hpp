@@ -1,6 +1,8 @@
 #pragma once
 // --tree: the shape of a fixed tree of guesses.
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "src/speculation/tree_builder.hpp"
 
@@ -10,5 +12,13 @@ namespace yamata {
 /// `guesses` guesses is grown from the acceptance rates of all sources together, as written by `yamata acceptance --json`. Throws
 /// UsageError naming file and cause.
 StaticTree read_tree(const std::string& file, int guesses);
+
+/// The tree of a run; run 0: of no run.
+struct RunTree {
+  std::uint64_t run = 0;
+  StaticTree tree;
+};
+/// The trees of a file of `yamata run --trace`, or that of read_tree. Throws as read_tree, and if the runs of a trace had no guesses.
+std::vector<RunTree> read_trees(const std::string& file, int guesses);
 
 }  // namespace yamata

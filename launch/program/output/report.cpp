@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "node/counted.hpp"
+#include "src/speculation/run_shape.hpp"
 
 namespace yamata {
 namespace {
@@ -246,7 +247,12 @@ std::string to_trace(const Generation& r) {
       events.push_back(std::move(event));
     }
   }
-  return Json{{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}}.dump() + "\n";
+  Json trace{{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}};
+  for (const auto& [run, tree] : r.counters.trees) {
+    const auto paths = paths_of(tree);
+    trace["trees"].push_back({{"run", run}, {"tree", std::vector(paths.begin() + 1, paths.end())}});
+  }
+  return trace.dump() + "\n";
 }
 
 std::string to_csv(const Generation& r) {

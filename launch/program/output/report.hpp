@@ -39,7 +39,8 @@ std::string held_layers(const wire::Report& rank);
 std::string to_json(const Generation& result);
 /// How every trace begins.
 inline constexpr std::string_view kTraceBegins = R"({"displayTimeUnit":"ms","traceEvents":[)";
-/// The activity of every rank over time, in Chrome's trace format: a process per rank, runs as slices, cancels and commits as marks.
+/// The activity of every rank over time, in Chrome's trace format: a process per rank, runs as slices, cancels and commits as marks; and
+/// the trees of guesses, by run.
 std::string to_trace(const Generation& result);
 /// A header line and a row.
 std::string to_csv(const Generation& result);

@@ -1,10 +1,14 @@
 // yamata inspect: what a model is, what it takes, and how its layers are split.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+#include <numeric>
 #include <string>
+#include <vector>
 
 #include "tests/launch/expect_fault.hpp"
 #include "tests/launch/process.hpp"
+#include "tests/paths.hpp"
 
 namespace yamata::test {
 namespace {
@@ -20,6 +24,48 @@ TEST(Inspect, BadSplit_isRefusedBeforeTheModelIsShown) {
   expect_fault({"inspect", "-m", kModel, "--layer-split", "0.5,x"}, 1, {"--layer-split", "'x'"});
   expect_fault({"inspect", "-m", kModel, "--layer-split", "0.5,0.5/1"}, 1, {"after the slash"});
   expect_fault({"inspect", "-m", kModel, "--layer-split", "1,1,1,1,1,1,1,1,1"}, 1, {"9 ranks", "8 layers"});
+}
+
+TEST(Inspect, TreeOfAFile_isShownWithItsMask) {
+  const TemporaryFolder folder;
+  write_file(folder / "tree.json", R"({"tree": [[0], [1], [0, 2]]})");
+  const Outcome outcome = run(yamata({"inspect", "--tree", folder / "tree.json", "--json", folder / "mask.json"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out,
+            "guesses: 3; by depth 2, 1\n\n"
+            "row  path             mask\n"
+            "  0  text             #\n"
+            "  1  0                ##\n"
+            "  2  1                #.#\n"
+            "  3  0 2              ##.#\n"
+            "\n8 of 16 cells of the mask are visible (50.0 %)\n");
+  EXPECT_EQ(read_file(folder / "mask.json"), "{\"rows\":4,\"tree\":[[0],[1],[0,2]],\"mask\":[[1,0,0,0],[1,1,0,0],[1,0,1,0],[1,1,0,1]]}\n");
+  const std::string tree = folder / "tree.json";
+  expect_fault({"inspect", "--tree", tree, "-m", kModel}, 1, {"--model has no effect with --tree"});
+  expect_fault({"inspect", "-m", kModel, "--draft", "3"}, 1, {"--draft has no effect without --tree"});
+  expect_fault({"inspect", "--tree", tree, "--run", "3"}, 1, {"has no run 3 with guesses"});
+  expect_fault({"inspect", "--tree", tree, "--json", tree}, 1, {"would be overwritten"});
+}
+
+TEST(Inspect, TreesOfRuns_areInATrace) {
+  const TemporaryFolder folder;
+  const std::string trace = folder / "trace.json";
+  const Outcome traced = run(yamata({"run", "-m", kModel, "-p", "Once upon a time", "-n", "12", "-t", "1", "--preset", "medusa", "--heads",
+                                     source_path("/models/tales-medusa.safetensors"), "--draft", "15", "--trace", trace}));
+  ASSERT_EQ(traced.code, 0) << traced.err;
+  const Outcome shown = run(yamata({"inspect", "--tree", trace, "--json", folder / "mask.json"}));
+  ASSERT_EQ(shown.code, 0) << shown.err;
+  EXPECT_NE(shown.out.find(" runs with guesses, "), std::string::npos) << shown.out;
+  const auto json = nlohmann::json::parse(read_file(folder / "mask.json"));
+  EXPECT_EQ(json["rows"], 16);
+  for (std::size_t row = 1; row < 16; ++row) {
+    EXPECT_EQ(json["mask"][row][0], 1) << "every row sees the text's last token";
+    const auto seen = json["mask"][row].get<std::vector<std::size_t>>();
+    EXPECT_EQ(std::accumulate(seen.begin(), seen.end(), std::size_t{0}), json["tree"][row - 1].size() + 1) << row;
+  }
+  const std::uint64_t first = nlohmann::json::parse(read_file(trace))["trees"][0]["run"];
+  const Outcome one = run(yamata({"inspect", "--tree", trace, "--run", std::to_string(first)}));
+  EXPECT_NE(one.out.find("\nrun " + std::to_string(first) + ": guesses: "), std::string::npos) << one.out;
 }
 
 TEST(Inspect, LayersOfAGpu_areShown) {
