@@ -20,13 +20,13 @@ Flags inspect_flags() {
                          "-ngl: show the memory that the first N layers of each rank take on a GPU (0 or auto: no GPU)", FlagKind::kWord,
                          "N", "auto");
   flags.group("Context")("-c, --ctx-size", kContextSize, FlagKind::kInt, "N", "0");
-  auto tree = flags.group("Tree of guesses");
+  auto tree = flags.group("Speculation");
   tree("--tree",
        "Instead of a model, show a tree and its attention mask: a file as for run --tree, or the tree of a run, from a file of run --trace",
        FlagKind::kFile, "FILE");
   tree("--draft", "With a file of acceptance rates: how many guesses the tree has", FlagKind::kInt, "N", "63");
   tree("--run", "With a trace: the number of the run (0: the first of those with the most guesses)", FlagKind::kUint64, "N", "0");
-  tree("--json", "With --tree: write the tree and its mask to this file", FlagKind::kFile, "FILE");
+  flags.group("Output")("--json", "With --tree: write the tree and its mask to this file", FlagKind::kFile, "FILE");
   return flags;
 }
 
