@@ -18,6 +18,7 @@
 #include "mpi/engine/engine.hpp"
 #include "node/counted.hpp"
 #include "node/error.hpp"
+#include "src/speculation/shaped_policies.hpp"
 
 namespace yamata {
 namespace {
@@ -70,6 +71,15 @@ DecodeOptions watching(const JobRank& rank, const ExpectedText& text) {
   return decode;
 }
 
+/// Drafts and heads make only so many guesses after each token: those of a tree of a given size, else a fixed number of children per node.
+/// Lookup alone has no such limit.
+GuessLimits recorded_guesses(const AcceptanceOptions& options) {
+  const PolicyOptions& policy = options.speculation.policy;
+  if (!options.job.models.guess()) return {};
+  const DraftOptions draft = draft_options(policy);
+  return {policy.name == "dynamic-tree" ? policy.draft : draft.credit, draft.children};
+}
+
 /// The command's progress, on a terminal.
 class Counter final : public RequestObserver {
  public:
@@ -108,7 +118,8 @@ void acceptance_command(Job& job, const AcceptanceOptions& options) {
                           .prompts = requests.size(),
                           .positions = 0,
                           .sources = {},
-                          .tree = options.speculation.policy.tree};
+                          .tree = options.speculation.policy.tree,
+                          .limits = recorded_guesses(options)};
   job.start(text);
   job.serve([&](Head& head) {
     GuessSources sources = connect_sources(job, std::move(vocabularies), decode, std::make_shared<SuffixMemory>());

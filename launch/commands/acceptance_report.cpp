@@ -85,7 +85,8 @@ std::string to_table(const AcceptanceReport& report) {
 std::string to_json(const AcceptanceReport& report) {
   Json sources = Json::array();
   for (const SourceRates& source : report.sources) sources.push_back(to_json(source));
-  const Json json{{"model", report.model}, {"prompts", report.prompts}, {"positions", report.positions}, {"sources", std::move(sources)}};
+  const Json json{{"model", report.model},        {"prompts", report.prompts},          {"positions", report.positions},
+                  {"draft", report.limits.draft}, {"children", report.limits.children}, {"sources", std::move(sources)}};
   return json.dump() + "\n";
 }
 

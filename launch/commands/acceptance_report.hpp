@@ -4,6 +4,7 @@
 #include <string>
 
 #include "src/speculation/guess_recorder.hpp"
+#include "src/speculation/recorded_ranks.hpp"
 
 namespace yamata {
 
@@ -12,6 +13,7 @@ struct AcceptanceReport {
   std::size_t prompts = 0, positions = 0;
   std::vector<SourceRates> sources;  ///< the last one: all sources together
   std::optional<StaticTree> tree;    ///< for --tree
+  GuessLimits limits;                ///< of the sources' guesses
 };
 
 /// Per source, a line for each number of tokens ahead; then the tokens per run as a function of the tree's size.

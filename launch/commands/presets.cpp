@@ -12,7 +12,7 @@ namespace yamata {
 namespace {
 
 enum class NeededSources { kAny, kNone, kText, kDraftHeads, kDraft };
-enum class Placement {
+enum class UnitPlacement {
   kAnywhere,
   kOne,      ///< one unit
   kSharing,  ///< units that share every layer
@@ -29,9 +29,9 @@ struct CutOffs {
 struct Preset {
   const char *name, *what;
   NeededSources needed_sources;
-  Placement placement;
+  UnitPlacement placement;
   std::optional<Strategy> strategy{};
-  const char* policy = "";  ///< empty: as the flags say
+  const char* policy = "";  ///< empty: as the flags say; "static-tree": of a --tree
   int draft = 0, depth = 0, children = 0, prompt_lookup = 0;
   LookaheadOptions lookahead{};
   ShareRule share_rule = ShareRule::kAdaptive;
@@ -41,19 +41,18 @@ struct Preset {
   bool reuse_tree = false;  ///< guesses in flight remain when the text grows
 };
 
-// Trees: Medusa's algorithm 1 with K = 4, m = 32, n = 64; EAGLE-2's, which Dovetail uses, with 10 branches, 8 levels, 15 guesses; a chain
-// of first choices. Prompt lookup: its authors' 3 and 10. Lookahead: its
-// authors' W, N and G. REST: its authors' 64 rows, 10 deep. Cut-offs: those of PipeInfer's published
-// scripts.
+// Trees: Medusa's algorithm 1 with K = 4, m = 32, n = 64; W = 16, Ghidorah's fastest; EAGLE-2's, which Dovetail uses, with 10 branches,
+// 8 levels, 15 guesses; a chain of first choices. Prompt lookup: its authors' 3 and 10. Lookahead: its authors' W, N and G. REST: its
+// authors' 64 rows, 10 deep. Cut-offs: those of PipeInfer's published scripts.
 const std::array kPresets{Preset{.name = "sequential",
                                  .what = "one unit, one token at a time",
                                  .needed_sources = NeededSources::kNone,
-                                 .placement = Placement::kOne,
+                                 .placement = UnitPlacement::kOne,
                                  .strategy = Strategy::kIterative},
                           Preset{.name = "prompt-lookup",
                                  .what = "guesses what followed an earlier passage of the text",
                                  .needed_sources = NeededSources::kText,
-                                 .placement = Placement::kAnywhere,
+                                 .placement = UnitPlacement::kAnywhere,
                                  .strategy = Strategy::kSpeculative,
                                  .policy = "dynamic-tree",
                                  .draft = 10,
@@ -63,7 +62,7 @@ const std::array kPresets{Preset{.name = "sequential",
                           Preset{.name = "rest",
                                  .what = "guesses what followed passages of a corpus, named with --datastore",
                                  .needed_sources = NeededSources::kText,
-                                 .placement = Placement::kAnywhere,
+                                 .placement = UnitPlacement::kAnywhere,
                                  .strategy = Strategy::kSpeculative,
                                  .policy = "dynamic-tree",
                                  .draft = 63,
@@ -72,7 +71,7 @@ const std::array kPresets{Preset{.name = "sequential",
                           Preset{.name = "lookahead",
                                  .what = "guesses n-grams that a window of guessed tokens has made",
                                  .needed_sources = NeededSources::kText,
-                                 .placement = Placement::kAnywhere,
+                                 .placement = UnitPlacement::kAnywhere,
                                  .strategy = Strategy::kSpeculative,
                                  .policy = "dynamic-tree",
                                  .depth = 64,
@@ -81,7 +80,7 @@ const std::array kPresets{Preset{.name = "sequential",
                           Preset{.name = "speculative",
                                  .what = "a chain of guesses, then a run that verifies it, in turns",
                                  .needed_sources = NeededSources::kDraft,
-                                 .placement = Placement::kAnywhere,
+                                 .placement = UnitPlacement::kAnywhere,
                                  .strategy = Strategy::kSpeculative,
                                  .policy = "dynamic-tree",
                                  .draft = 4,
@@ -90,26 +89,33 @@ const std::array kPresets{Preset{.name = "sequential",
                           Preset{.name = "medusa",
                                  .what = "one unit, a tree of guesses of draft heads in each run",
                                  .needed_sources = NeededSources::kDraftHeads,
-                                 .placement = Placement::kOne,
+                                 .placement = UnitPlacement::kOne,
                                  .strategy = Strategy::kSpeculative,
                                  .policy = "dynamic-tree",
                                  .draft = 63,
                                  .depth = 4,
                                  .children = 32},
                           Preset{.name = "medusa-em",
-                                 .what = "units share layers by the speed of each alone",
-                                 .needed_sources = NeededSources::kAny,
-                                 .placement = Placement::kSharing,
+                                 .what = "as ghidorah, but by the speed of each unit alone",
+                                 .needed_sources = NeededSources::kDraftHeads,
+                                 .placement = UnitPlacement::kSharing,
+                                 .strategy = Strategy::kSpeculative,
+                                 .policy = "static-tree",
+                                 .draft = 15,
                                  .share_rule = ShareRule::kIsolated},
                           Preset{.name = "ghidorah",
-                                 .what = "units share layers by their speeds when both compute",
-                                 .needed_sources = NeededSources::kAny,
-                                 .placement = Placement::kSharing,
+                                 .what = "a static tree of guesses of draft heads in each run; units share layers by their speeds when "
+                                         "both compute",
+                                 .needed_sources = NeededSources::kDraftHeads,
+                                 .placement = UnitPlacement::kSharing,
+                                 .strategy = Strategy::kSpeculative,
+                                 .policy = "static-tree",
+                                 .draft = 15,
                                  .share_rule = ShareRule::kTuned},
                           Preset{.name = "dovetail",
                                  .what = "the target on cores, heads on a GPU",
                                  .needed_sources = NeededSources::kDraftHeads,
-                                 .placement = Placement::kApart,
+                                 .placement = UnitPlacement::kApart,
                                  .strategy = Strategy::kSpeculative,
                                  .policy = "dynamic-tree",
                                  .draft = 15,
@@ -119,7 +125,7 @@ const std::array kPresets{Preset{.name = "sequential",
                           Preset{.name = "duodecoding",
                                  .what = "the target on a GPU, a draft on cores, at the same time",
                                  .needed_sources = NeededSources::kDraft,
-                                 .placement = Placement::kApart,
+                                 .placement = UnitPlacement::kApart,
                                  .strategy = Strategy::kPipeInfer,
                                  .policy = "multi-sequence",
                                  .draft = 32,
@@ -127,7 +133,7 @@ const std::array kPresets{Preset{.name = "sequential",
                           Preset{.name = "pipeinfer",
                                  .what = "chains of guesses in flight, one behind the other",
                                  .needed_sources = NeededSources::kDraft,
-                                 .placement = Placement::kPipeline,
+                                 .placement = UnitPlacement::kPipeline,
                                  .strategy = Strategy::kPipeInfer,
                                  .policy = "chain",
                                  .draft = 4,
@@ -150,23 +156,24 @@ void require_guessers(const Preset& preset, const JobOptions& job) {
     throw UsageError(fmt::format("--preset {} guesses from the text alone; leave out -md, --heads and --mtp", preset.name));
   if (preset.needed_sources == NeededSources::kDraftHeads && (job.models.draft_heads.empty() || !job.models.drafts.empty()))
     throw UsageError(fmt::format(
-        "--preset {} guesses with heads alone; name them with --heads FILE, or take the model's own with --mtp, without -md", preset.name));
+        "--preset {} guesses with heads alone; name them with --heads FILE, or take the model's own with --mtp, without -md{}", preset.name,
+        preset.placement == UnitPlacement::kSharing ? ", or share layers by --units alone, without a preset" : ""));
   if (preset.needed_sources == NeededSources::kDraft && (job.models.drafts.empty() || !job.models.draft_heads.empty()))
     throw UsageError(
         fmt::format("--preset {} guesses with a draft model; name it with -md FILE.gguf, without --heads or --mtp", preset.name));
 }
 
 void require_units(const Preset& preset, const JobOptions& job) {
-  if (preset.placement == Placement::kOne && job.compute.units.size() > 1)
+  if (preset.placement == UnitPlacement::kOne && job.compute.units.size() > 1)
     throw UsageError(fmt::format("--preset {} is one unit; name one with --units, or leave it out", preset.name));
-  if (preset.placement == Placement::kOne && job.compute.gpu_layers.value_or(0) > 0)
+  if (preset.placement == UnitPlacement::kOne && job.compute.gpu_layers.value_or(0) > 0)
     throw UsageError(
         fmt::format("--preset {} is one unit, and -ngl {} makes two of them; leave out -ngl", preset.name, *job.compute.gpu_layers));
-  if (preset.placement == Placement::kSharing && (job.compute.units.size() < 2 || job.compute.units.front().share))
+  if (preset.placement == UnitPlacement::kSharing && (job.compute.units.size() < 2 || job.compute.units.front().share))
     throw UsageError(fmt::format("--preset {} shares layers among units; name two with --units, without shares", preset.name));
-  if (preset.placement == Placement::kSharing && job.compute.gpu_layers)
+  if (preset.placement == UnitPlacement::kSharing && job.compute.gpu_layers)
     throw UsageError(fmt::format("--preset {} shares every layer among units; leave out -ngl", preset.name));
-  if (preset.placement == Placement::kApart && (job.compute.draft_units.empty() || job.compute.units.empty()))
+  if (preset.placement == UnitPlacement::kApart && (job.compute.draft_units.empty() || job.compute.units.empty()))
     throw UsageError(
         fmt::format("--preset {} is {}; say which with --units and --draft-units, as in {}", preset.name, preset.what, preset.units));
 }
@@ -191,9 +198,18 @@ void require_texts(const GivenFlags& r, const Preset& preset, const SpeculationO
                   preset.name));
 }
 
+/// A static tree is of the heads and units that use it. It is only built in if the user says so.
+void require_tree(const Preset& preset, const GivenFlags& r, const PolicyOptions& policy) {
+  if (std::string(preset.policy) != "static-tree" || policy.tree || r.given("policy")) return;
+  throw UsageError(
+      fmt::format("--preset {} guesses with the best tree for these heads and units; find it with yamata acceptance --json rates.json and "
+                  "yamata profile --tree-from rates.json --tree-out tree.json (docs/papers.md), and name it with --tree tree.json",
+                  preset.name));
+}
+
 /// Whether the guesses have a pipeline only on several ranks.
 bool wants_ranks(const Preset& preset, const JobOptions& job) {
-  return preset.placement == Placement::kPipeline && job.compute.draft_units.empty();
+  return preset.placement == UnitPlacement::kPipeline && job.compute.draft_units.empty();
 }
 
 /// Sets a value of the preset if its flag is not given.
@@ -218,6 +234,14 @@ std::string presets_help() {
   return fmt::format("{}", fmt::join(all, ", "));
 }
 
+PolicyDefaults preset_policy(const GivenFlags& r) {
+  const std::string name = r.text("preset");
+  if (name.empty()) return {};
+  const Preset& preset = find_preset(name);
+  const bool takes_tree = preset.needed_sources == NeededSources::kDraftHeads && r.given("tree");
+  return {takes_tree ? "static-tree" : preset.policy, preset.draft};
+}
+
 bool read_preset(const GivenFlags& r, JobOptions& job, SpeculationOptions& speculation) {
   const std::string name = r.text("preset");
   if (name.empty()) return false;
@@ -231,8 +255,7 @@ bool read_preset(const GivenFlags& r, JobOptions& job, SpeculationOptions& specu
   if (preset.strategy) job.layout.strategy = preset.strategy;
   if (*preset.policy) {
     PolicyOptions& policy = speculation.policy;
-    say(r, "policy", policy.name, preset.policy);
-    if (preset.draft > 0) say(r, "draft", policy.draft, preset.draft);
+    require_tree(preset, r, policy);
     if (preset.depth > 0) say(r, "tree-depth", policy.depth, preset.depth), say(r, "tree-children", policy.children, preset.children);
     if (preset.cut_offs) say_cut_offs(r, policy, *preset.cut_offs);
     say(r, "prompt-lookup", speculation.prompt_lookup, preset.prompt_lookup);

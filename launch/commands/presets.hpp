@@ -2,6 +2,7 @@
 // --preset: the papers' systems, as flags of this program.
 #include <string>
 
+#include "launch/program/options/flag_groups.hpp"
 #include "launch/program/options/given_flags.hpp"
 #include "launch/program/options/options.hpp"
 
@@ -9,8 +10,10 @@ namespace yamata {
 
 /// "NAME (what it is), ...": for --help.
 std::string presets_help();
-/// Sets the preset's options where no flag is given. Throws UsageError if a flag contradicts the preset, or if something is missing that
-/// the preset needs. Returns whether its guesses have a pipeline only on several ranks.
+/// The policy of the preset, if one is given: its size must be known when --tree is read. Throws UsageError if there is no such preset.
+PolicyDefaults preset_policy(const GivenFlags& given);
+/// Sets the preset's other options where no flag is given. Throws UsageError if a flag contradicts the preset, or if something is missing
+/// that the preset needs. Returns whether its guesses have a pipeline only on several ranks.
 bool read_preset(const GivenFlags& given, JobOptions& job, SpeculationOptions& speculation);
 
 }  // namespace yamata

@@ -10,6 +10,7 @@
 #include "launch/commands/bench_report.hpp"
 #include "launch/commands/commands.hpp"
 #include "launch/commands/profile_report.hpp"
+#include "launch/commands/tree_choice.hpp"
 #include "launch/commands/unit_report.hpp"
 #include "launch/program/input/interrupts.hpp"
 #include "launch/program/output/output_file.hpp"
@@ -125,6 +126,22 @@ void measure(MachineProbe& probe, Profile& profile, ModelSession* model) {
   if (terminal) fmt::print(stderr, "\r{:40}\r", "");
 }
 
+/// --tree-from: finds the fastest tree for these units with their best shares.
+void profile_the_trees(const ProfileOptions& o, const ModelFile& model, const TreeRates& rates, SplitUnit& unit,
+                       const std::vector<UnitSpec>& units) {
+  const auto heads = o.heads.mtp
+                         ? draft_heads::DraftHeadsFile::in_target(model.file)
+                         : draft_heads::DraftHeadsFile::open(o.heads.draft_heads[0], draft_heads::find_kind(o.heads.draft_heads_kind));
+  TreeReport report{.rates_file = o.tree_from, .tree_file = o.tree_out, .units = names_of(units)};
+  report.context = o.contexts_given ? o.contexts.front() : usual_context(model.h);
+  report.choices = build_trees(rates, stop_where_interrupted);
+  TreeBench bench(model, heads, o.heads.draft_heads_matrices, unit,
+                  {.context = report.context, .cache_types = o.cache_types, .repack = o.repack});
+  measure_steps(bench, report.choices, o.rounds, stop_where_interrupted);
+  print_out("\n{}", to_table(report));
+  write_outputs({{o.tree_out, [&] { return to_json(report); }}});
+}
+
 /// --units: measures the best shares of the units for the model's layers, and keeps them for later runs.
 void profile_the_units(const ProfileOptions& o, const Topology& topology, cpu::Isa isa) {
   const ModelFile model = ModelFile::open(o.model);
@@ -132,6 +149,12 @@ void profile_the_units(const ProfileOptions& o, const Topology& topology, cpu::I
   const RankPlace place{.topology = topology, .numa = o.numa};
   const std::vector<UnitSpec> units = find_units(o.units, o.threads, place);
   require_fit(units, model.h);
+  std::optional<TreeRates> rates;
+  if (!o.tree_from.empty()) {
+    rates = read_rates(o.tree_from, "--tree-from");
+    require_room_for_trees(o, model.h);
+    warn_of_few_guesses(*rates, o.tree_from);
+  }
   UnitProfileNeeds needs = default_needs(model.h);
   needs.cache_types = o.cache_types;
   needs.repack = o.repack;
@@ -143,12 +166,18 @@ void profile_the_units(const ProfileOptions& o, const Topology& topology, cpu::I
                     found, std::time(nullptr));
   print_out(to_table(found, units));
   write_outputs({{o.json_file, [&] { return to_json(found, units); }}});
+  if (!rates) return;
+  const auto unit = make_split_unit(units, false, isa, place);
+  apply(found, ShareRule::kTuned, *unit);
+  profile_the_trees(o, model, *rates, *unit, units);
 }
 
 }  // namespace
 
 void profile_command(const ProfileOptions& o) {
-  check_outputs({{o.json_file, OutputKind::kJson}}, {o.model});
+  std::vector<std::string> inputs{o.model, o.tree_from};
+  inputs.insert(inputs.end(), o.heads.draft_heads.begin(), o.heads.draft_heads.end());
+  check_outputs({{o.json_file, OutputKind::kJson}, {o.tree_out, OutputKind::kJson}}, inputs);
   if (!o.units.empty()) return profile_the_units(o, Topology::detect(), cpu::choose_isa());
   const cpu::Isa isa = cpu::choose_isa();
   const Topology topology = Topology::detect();

@@ -12,6 +12,20 @@ namespace {
 
 constexpr char kGroup[] = "Profile";
 
+/// --tree-from and what belongs to it.
+void read_tree_search(const GivenFlags& r, ProfileOptions& o) {
+  o.tree_from = r.text("tree-from");
+  o.tree_out = r.text("tree-out");
+  o.heads.target = o.model;
+  read_draft_heads(r, o.heads);
+  for (const char* flag : {"tree-out", "heads", "mtp", "heads-kind", "heads-quant"}) {
+    if (r.given(flag) && o.tree_from.empty()) throw UsageError(fmt::format("{} has no effect without --tree-from", r.shown(flag)));
+  }
+  if (o.tree_from.empty()) return;
+  if (o.units.empty() || o.heads.draft_heads.size() != 1 || o.tree_out.empty())
+    throw UsageError("--tree-from needs --units, --tree-out, and either one file of --heads or --mtp");
+}
+
 }  // namespace
 
 Flags profile_flags() {
@@ -27,8 +41,14 @@ Flags profile_flags() {
   add("--no-repack", "Keep the weights in the file's layout");
   add("--units", "With -m: only measure the best shares of a layer for these units, such as cpu:0-3+cpu:4-7, and keep them for later runs",
       FlagKind::kWord, "UNITS", "auto");
+  add("--tree-from",
+      "With --units and --heads: build trees of 2 to 64 rows from this file of acceptance --json, measure a step with each, and choose the "
+      "one with the most tokens per second (Ghidorah's ARCA)",
+      FlagKind::kFile, "FILE");
+  add("--tree-out", "Write the chosen tree to this file, which --tree reads", FlagKind::kFile, "FILE");
   add("--json", "Write the profile to this file", FlagKind::kFile, "FILE");
   add_cache_types(flags, kGroup, "TYPE");
+  add_draft_heads(flags);
   add_numa(flags, "Machine");
   return flags;
 }
@@ -52,6 +72,7 @@ ProfileOptions read_profile(const GivenFlags& r) {
   o.contexts = parse_counts("--contexts", r.joined("contexts"), 1, 1 << 20);
   o.contexts_given = r.given("contexts");
   o.cache_types = read_cache_types(r);
+  read_tree_search(r, o);
   return o;
 }
 

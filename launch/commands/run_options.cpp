@@ -87,7 +87,7 @@ RunOptions read_run(const GivenFlags& r) {
   o.logits_checksum = r.given("logits-checksum");
   if (o.logits_checksum && o.json_file.empty()) throw UsageError("--logits-checksum goes into the JSON; name a file with --json FILE");
   read_drafts(r, o.job);
-  o.speculation = read_speculation(r);
+  o.speculation = read_speculation(r, preset_policy(r));
   read_draft_heads(r, o.job.models);
   read_cluster(r, o.job);
   o.job.layout.planned = true;

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array kWidthClasses{"1", "2-4", "5-8", "9-16", "more"};
+constexpr std::array kWidthClasses{"1", "2-4", "5-8", "9-16", "17-32", "more"};
 
 bool is_product(const UnitWork& work) { return work.kind.what == WorkKind::What::kProduct; }
 
@@ -32,10 +32,9 @@ std::string to_table(const UnitProfile& profile, const std::vector<UnitSpec>& sp
   for (const UnitWork& work : profile.works) {
     std::vector<double> alone_ms;
     for (const double seconds : work.isolated_s) alone_ms.push_back(1e3 * seconds);
-    const bool product = is_product(work);
     out += fmt::format(kRow, name_of(work), kWidthClasses.at(static_cast<std::size_t>(work.kind.width_class)),
-                       product ? "" : std::to_string(work.kind.context), product ? fmt::format("{:.3f}", fmt::join(alone_ms, " ")) : "",
-                       product ? fmt::format("{:.3f}", fmt::join(isolated_shares(work.isolated_s), " ")) : "",
+                       is_product(work) ? "" : std::to_string(work.kind.context), fmt::format("{:.3f}", fmt::join(alone_ms, " ")),
+                       fmt::format("{:.3f}", fmt::join(isolated_shares(work.isolated_s), " ")),
                        fmt::format("{:.3f}", fmt::join(work.shares, " ")));
   }
   return out;
@@ -49,10 +48,8 @@ std::string to_json(const UnitProfile& profile, const std::vector<UnitSpec>& spe
                {"outputs", work.kind.outputs},
                {"inputs", work.kind.inputs},
                {"width", kWidthClasses.at(static_cast<std::size_t>(work.kind.width_class))}};
-    if (is_product(work))
-      entry["isolated_s"] = work.isolated_s;
-    else
-      entry["context"] = work.kind.context;
+    if (!is_product(work)) entry["context"] = work.kind.context;
+    entry["isolated_s"] = work.isolated_s;
     entry["shares"] = work.shares;
     j["works"].push_back(std::move(entry));
   }

@@ -60,6 +60,11 @@ std::size_t OpCutter::ended(std::size_t unit, std::size_t of_its_own) const {
   return static_cast<std::size_t>(std::ranges::upper_bound(ends_[unit], of_its_own) - ends_[unit].begin());
 }
 
+/// Separates the next operation from one with a label, where the times of all kinds of work are needed.
+void OpCutter::begin_labelled() {
+  if (apart_ && label_) add_barrier();
+}
+
 /// Gives the work up to the next synchronization a label, and records its division.
 void OpCutter::labelled(int label, const Cut& cut, std::int64_t count) {
   label_ = label_ ? UnitShares::kOther : label;

@@ -31,6 +31,8 @@ class OpCutter {
 
   /// Divides the list, which must outlive the run of the resulting lists, and prepares the synchronizations. Throws std::bad_alloc.
   void cut(std::span<const Op> ops);
+  /// See SplitUnit.
+  void divide_attention_apart() { apart_ = true; }
   std::span<const Op> list(std::size_t unit) const { return lists_[unit]; }
   /// Whether the list has exchanges with other ranks.
   bool in_group() const { return in_group_; }
@@ -79,6 +81,7 @@ class OpCutter {
   Cut cut_as_written(std::initializer_list<const float*> where, std::int64_t columns) const;
   int label_of(const LinearOp& op);
   int label_of(const AttentionOp& op);
+  void begin_labelled();
   void labelled(int label, const Cut& cut, std::int64_t count);
   const AttentionOp* attention_of(const float* q) const;
   const Heads* heads_of(const LinearOp& op, std::span<const double> shares);
@@ -116,7 +119,7 @@ class OpCutter {
   UnitAccesses accesses_;                       // since the last synchronization
   std::optional<Heads> heads_;
   std::size_t slice_bytes_ = 0;
-  bool in_group_ = false;
+  bool in_group_ = false, apart_ = false;
   std::deque<std::array<std::int64_t, 2>> lone_cuts_;  // for a machine that is in no group
   std::vector<FloatBuffer> inputs_;                    // [unit]: inputs in floats
   FloatBuffer partials_;

@@ -57,7 +57,8 @@ const OpCutter::Heads* OpCutter::heads_of(const LinearOp& op, std::span<const do
   return nullptr;
 }
 
-/// Query heads that share a key/value head stay together, unless that would be too uneven or divide panels.
+/// Query heads that share a key/value head stay together, unless that would be too uneven or divide panels, or attention has its own
+/// shares.
 OpCutter::Heads OpCutter::heads_of(const StoreOp& store, std::span<const double> shares) const {
   Heads heads{&store, cut_of(store.q_heads, 1, shares), cut_of(store.kv_heads, 1, shares), false};
   const AttentionOp* attention = attention_of(store.q);
@@ -67,7 +68,7 @@ OpCutter::Heads OpCutter::heads_of(const StoreOp& store, std::span<const double>
   for (std::size_t unit = 0; unit <= units_.size(); ++unit)
     groups.at[unit] = std::clamp<std::int64_t>(groups.at[unit] * group - before, 0, store.q_heads);
   groups.at[units_.size()] = store.q_heads;
-  if (store.head_dim % 16 != 0 || unevenness(groups, shares) > kUneven) return heads;
+  if (apart_ || store.head_dim % 16 != 0 || unevenness(groups, shares) > kUneven) return heads;
   heads.queries = groups;
   heads.whole_groups = true;
   return heads;
@@ -111,6 +112,7 @@ int OpCutter::label_of(const AttentionOp& op) {
 void OpCutter::cut_op(const AttentionOp& op) {
   if (heads_ && heads_->whole_groups && heads_->store->q == op.q && heads_->queries.at[units_.size()] == op.q_heads)
     return cut_heads(op, heads_->queries, UnitAccess::cells(op.cache_k, op.kv_heads, heads_->keys, false));
+  begin_labelled();
   const int label = label_of(op);
   const auto shares = shares_.of(label);
   if (const std::int64_t segments = segments_of(op, shares); segments > 0) return cut_segments(op, segments, label);

@@ -34,6 +34,7 @@ void OpCutter::cut_op(const LinearOp& op) {
     for (LinearOp::Part& part : own.parts) part.weight = layouts_.of_unit(0, part.weight, std::max<std::int64_t>(1, op.experts.experts));
     return cut_alone(own);
   }
+  begin_labelled();
   const int label = label_of(op);
   const std::vector<double> shares(shares_.of(label).begin(), shares_.of(label).end());
   const Heads* heads = heads_of(op, shares);

@@ -52,6 +52,9 @@ class SplitUnit final : public ComputeUnit {
   int threads() const override;
   void slow_down(double factor) override;
 
+  /// From now on attention is divided by shares of its own, never like the product before it; and the time of each kind of work is
+  /// measured, even with one unit (Ghidorah). For this, units synchronize more often.
+  void divide_attention_apart() { cutter_.divide_attention_apart(); }
   int units() const { return static_cast<int>(units_.size()); }
   /// The shares, by kind of work. Like the next function, not to be called while it computes.
   UnitShares& shares() { return shares_; }

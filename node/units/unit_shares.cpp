@@ -25,7 +25,7 @@ std::vector<double> normalised(std::span<const double> values) {
 
 }  // namespace
 
-int width_class_of(std::int64_t rows) { return rows <= 1 ? 0 : rows <= 4 ? 1 : rows <= 8 ? 2 : rows <= 16 ? 3 : 4; }
+int width_class_of(std::int64_t rows) { return rows <= 1 ? 0 : rows <= 4 ? 1 : rows <= 8 ? 2 : rows <= 16 ? 3 : rows <= 32 ? 4 : 5; }
 
 int context_bucket_of(std::int64_t cells) {
   return static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(cells, 16, 2048))));

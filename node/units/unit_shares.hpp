@@ -18,7 +18,7 @@ struct WorkKind {
   friend auto operator<=>(const WorkKind&, const WorkKind&) = default;
 };
 
-/// 1, 2 to 4, 5 to 8, 9 to 16 rows, or more.
+/// 1, 2 to 4, 5 to 8, 9 to 16, 17 to 32 rows, or more.
 int width_class_of(std::int64_t rows);
 /// This number of cells, rounded up to a power of two from 16 to 2048.
 int context_bucket_of(std::int64_t cells);

@@ -1,4 +1,5 @@
 // Flags of presets, and presets that do not fit other flags.
+#include "launch/program/output/output_file.hpp"
 #include "tests/launch/parsed_flags.hpp"
 
 namespace yamata::test {
@@ -37,6 +38,50 @@ TEST(Flags, Preset_setsItsPapersNumbers_unlessTheyAreGiven) {
   EXPECT_EQ(synchronous.policy.draft, 6);
   EXPECT_EQ(synchronous.policy.children, 1);
   EXPECT_FALSE(synchronous.looks_up());
+}
+
+TEST(Flags, StaticTreeOfAPreset_isThatOfItsFile) {
+  const TemporaryFolder folder;
+  write_file(folder / "tree.json", R"({"tree": [[0], [1], [0, 0]]})");
+  write_file(folder / "rates.json", R"({"sources": [{"name": "all", "accuracies": [[0.6, 0.2, 0.1], [0.4, 0.3, 0.1], [0.3, 0.2]]}]})");
+  const Arguments units{"--units", "cpu:0+cpu:1"}, heads{"--heads", kDraftHeads}, tree{"--tree", folder / "tree.json"},
+      rates{"--tree", folder / "rates.json"};
+  for (const char* preset : {"ghidorah", "medusa-em"}) {
+    const auto own = with_preset(preset, joined(joined(heads, units), tree));
+    EXPECT_EQ(own.policy.name, "static-tree");
+    EXPECT_EQ(own.policy.draft, 3);
+    EXPECT_EQ(own.policy.tree->width(), 4);
+    EXPECT_FALSE(own.looks_up());
+    EXPECT_EQ(with_preset(preset, joined(joined(heads, units), rates)).policy.tree->width(), 16) << "W = 16";
+    EXPECT_EQ(with_preset(preset, joined(joined(joined(heads, units), rates), {"--draft", "7"})).policy.draft, 7);
+    const auto built_in = with_preset(preset, joined(joined(heads, units), {"--policy", "static-tree"})).policy;
+    EXPECT_FALSE(built_in.tree);
+    EXPECT_EQ(built_in.draft, 15);
+    const Arguments job = joined({"run", "-m", kModel, "-p", "x", "--preset", preset}, units);
+    EXPECT_EQ(std::get<RunOptions>(parse(joined(joined(job, heads), tree)).options).job.layout.strategy, Strategy::kSpeculative);
+    expect_refused(joined(job, tree), "guesses with heads alone; name them with --heads FILE");
+    expect_refused(joined(joined(job, tree), {"-md", kDraft}), "or share layers by --units alone, without a preset");
+    expect_refused(joined(job, heads), "find it with yamata acceptance --json rates.json and yamata profile --tree-from");
+    expect_refused(joined(joined(joined(job, heads), tree), {"--strategy", "iterative"}), "is --strategy speculative");
+    expect_refused(joined(joined(joined(job, heads), tree), {"--policy", "best-first"}), "--policy must be static-tree where --tree");
+  }
+}
+
+TEST(Flags, TreeFile_isOfAStaticTree) {
+  const TemporaryFolder folder;
+  write_file(folder / "tree.json", R"({"tree": [[0], [1], [0, 0]]})");
+  write_file(folder / "rates.json", R"({"sources": [{"name": "all", "accuracies": [[0.6, 0.2, 0.1], [0.4, 0.3, 0.1], [0.3, 0.2]]}]})");
+  const Arguments tree{"--tree", folder / "tree.json"}, rates{"--tree", folder / "rates.json"};
+  const auto medusa = with_preset("medusa", joined({"--heads", kDraftHeads}, tree));
+  EXPECT_EQ(medusa.policy.name, "static-tree") << "Ghidorah's baseline: the same trees on one unit";
+  EXPECT_EQ(medusa.policy.draft, 3);
+  EXPECT_EQ(with_preset("medusa", joined({"--heads", kDraftHeads}, rates)).policy.tree->width(), 31) << "as many of 63 as were ever right";
+  EXPECT_EQ(with_preset("medusa", {"--heads", kDraftHeads}).policy.name, "dynamic-tree");
+  EXPECT_EQ(with_preset("medusa", {"--heads", kDraftHeads, "-pa", "0.1"}).policy.name, "dynamic-tree") << "-pa is idle";
+  const auto alone = std::get<RunOptions>(parse(joined({"run", "-m", kModel, "-p", "x", "-md", kDraft}, tree)).options).speculation.policy;
+  EXPECT_EQ(alone.name, "static-tree");
+  expect_refused(joined({"run", "-m", kModel, "-p", "x", "-pa", "0.1"}, tree), "--policy must be static-tree where --tree is given");
+  expect_refused(joined({"run", "-m", kModel, "-p", "x", "--preset", "speculative", "-md", kDraft}, tree), "--policy must be static-tree");
 }
 
 TEST(Flags, PromptLookup_isTheOnlySourceOfItsPreset) {

@@ -66,6 +66,7 @@ class Presets:
         self.plain, self.emulated, self.filter, self.cache = plain, emulated, filter_, folder
         self.out = pathlib.Path(folder, 'result.json')
         self.prompts = pathlib.Path(folder, 'prompts.jsonl')
+        self.rates_file, self.tree = str(pathlib.Path(folder, 'rates.json')), str(pathlib.Path(folder, 'tree.json'))
         self.wrong, self.texts, self.known = 0, {}, {}
 
     def say(self, right, name):
@@ -97,12 +98,15 @@ class Presets:
         """[level][choice]: acceptance rate if all guesses before it were right; and the tokens per pass with the best tree of `width` rows
         (a power of two), by replay."""
         if tuple(who) not in self.known:
-            self.prompts.write_text(''.join(json.dumps({'turns': [prompt]}) + '\n' for prompt in PROMPTS))
-            run([self.plain, 'acceptance', '-m', TARGET, '-f', str(self.prompts), '-n', str(TOKENS), '--ignore-eos', '--no-lookup', '-t',
-                 '1', '--json', str(self.out), *who], self.cache)
+            self.record(str(self.out), who)
             self.known[tuple(who)] = json.loads(self.out.read_text())['sources'][0]
         source = self.known[tuple(who)]
         return source['accuracies'], source['tokens_per_run'].get(str(width))
+
+    def record(self, rates, flags):
+        self.prompts.write_text(''.join(json.dumps({'turns': [prompt]}) + '\n' for prompt in PROMPTS))
+        run([self.plain, 'acceptance', '-m', TARGET, '-f', str(self.prompts), '-n', str(TOKENS), '--ignore-eos', '--no-lookup', '-t', '1',
+             '--json', rates, *flags], self.cache)
 
 
 def per_pass(passes):
@@ -164,22 +168,34 @@ def duodecoding(presets):
 
 
 def shared(presets):
-    """Presets whose units share layers need the units' speeds. With Medusa's tree, they have Medusa's passes."""
-    _, who, guesses, depth, children = TREES[1]
-    tree = ['--strategy', 'speculative', '--no-lookup', '--policy', 'dynamic-tree', '--draft', str(guesses), '--tree-depth', str(depth),
-            '--tree-children', str(children)]
-    for units, program in ((['emulated', 'cpu'], presets.emulated), ([f'cpu:{core}' for core in CORES[:2]], presets.plain)):
-        flags = ['--units', '+'.join(units)]
-        if 'emulated' in units and not THOROUGH:
-            continue
-        if len(units) < 2 or presets.filter not in 'shared ' + flags[1]:
-            continue
-        run([program, 'profile', '-m', TARGET, *flags], presets.cache)
-        texts = (PROMPTS[:1], DEVICE_TOKENS) if 'emulated' in units else (PROMPTS[:2], TOKENS)
-        medusa = presets.play(presets.plain, *texts, ['--preset', 'medusa', *who, '--units', f'cpu:{CORES[0]}'])
-        for name in ('medusa-em', 'ghidorah'):
-            found = presets.play(program, *texts, ['--preset', name, *flags, *who, *tree])
-            presets.say(found == medusa, f'{name} on {flags[1]}: the text of one plain rank, and the passes of medusa')
+    """Ghidorah and its baselines: trees are found for the units, whose shares are measured. With one tree, all have the same passes."""
+    who = TREES[1][1]
+    if presets.filter not in 'ghidorah medusa-em' or len(CORES) < 2:
+        return
+    cores = '+'.join(f'cpu:{core}' for core in CORES[:2])
+    presets.record(presets.rates_file, [*who, '--policy', 'dynamic-tree', '--draft', '63'])
+    said = run([presets.plain, 'profile', '-m', TARGET, '--units', cores, *who, '--tree-from', presets.rates_file, '--tree-out',
+                presets.tree, '-r', '3', '--json', str(presets.out)], presets.cache)
+    works = [work for work in json.loads(presets.out.read_text())['works'] if work['kind'] == 'attention']
+    presets.say(len(works) > 6 and all(len(set(work['isolated_s'])) == 2 for work in works), 'profile: the time of attention on each unit')
+    chosen = json.loads(pathlib.Path(presets.tree).read_text())
+    presets.say([choice['width'] for choice in chosen['choices']] == [1, 2, 4, 8, 16, 32, 64] and not said.stderr,
+                f'profile: trees of all widths, {chosen["width"]} is the fastest')
+    tokens = next(choice['tokens'] for choice in chosen['choices'] if choice['width'] == chosen['width'])
+    tree = [*who, '--tree', presets.tree]
+    same, passes = presets.play(presets.plain, PROMPTS, TOKENS, ['--preset', 'medusa', '--units', f'cpu:{CORES[0]}', *tree])
+    whole = per_pass([(tokens + 1, runs + 1) for tokens, runs in passes])  # as in the replay
+    presets.say(same and near(whole, tokens, .03), f'medusa with that tree: {whole:.3f} tokens per pass, {tokens:.3f} by replay')
+    for name in ('medusa-em', 'ghidorah'):
+        found = presets.play(presets.plain, PROMPTS[:2], TOKENS, ['--preset', name, '--units', cores, *tree])
+        presets.say(found == (True, passes[:2]), f'{name} on {cores}: the text of one plain rank, and the passes of medusa')
+    if not THOROUGH:
+        return
+    run([presets.emulated, 'profile', '-m', TARGET, '--units', 'emulated+cpu'], presets.cache)
+    few = presets.play(presets.plain, PROMPTS[:1], DEVICE_TOKENS, ['--preset', 'medusa', '--units', f'cpu:{CORES[0]}', *tree])
+    for name in ('medusa-em', 'ghidorah'):
+        found = presets.play(presets.emulated, PROMPTS[:1], DEVICE_TOKENS, ['--preset', name, '--units', 'emulated+cpu', *tree])
+        presets.say(found == few, f'{name} on a device and cores: the text of one plain rank, and the passes of medusa')
 
 
 def without_trees(presets):

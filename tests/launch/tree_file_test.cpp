@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "launch/program/output/output_file.hpp"
+#include "launch/program/output/warnings.hpp"
 #include "node/error.hpp"
 #include "tests/temporary_folder.hpp"
 
@@ -32,6 +33,56 @@ TEST(TreeFile, Accuracies_growATreeOfAsManyGuessesAsAreWanted) {
   EXPECT_GE(tree.child(0, 1), 0);
   EXPECT_GE(tree.child(tree.child(0, 0), 0), 0);
   EXPECT_EQ(read(rates, 1).width(), 2);
+}
+
+/// The warnings of reading this text as a tree.
+std::string warnings_of(const std::string& text, int guesses) {
+  show_warnings();
+  testing::internal::CaptureStderr();
+  read(text, guesses);
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(TreeFile, RatesOfTooFewGuesses_areWarnedOf) {
+  const std::string sources = R"("sources": [{"name": "all", "accuracies": [[0.6, 0.3], [0.4, 0.1]]}]})";
+  EXPECT_NE(warnings_of(R"({"draft": 2, )" + sources, 3).find("of at most 2 guesses, 64 after one token, so this tree of 3 may"),
+            std::string::npos);
+  EXPECT_NE(warnings_of(R"({"children": 2, )" + sources, 3).find("--policy dynamic-tree --draft 3\n"), std::string::npos)
+      << "the second choice is in the tree, and the third was never recorded";
+  EXPECT_EQ(warnings_of(R"({"draft": 3, "children": 2, )" + sources, 1), "") << "the second choice is not needed";
+  EXPECT_NE(warnings_of("{" + sources, 7).find("only 6 guesses were ever right, so the tree has no more, not 7"), std::string::npos);
+  EXPECT_EQ(warnings_of(R"({"draft": 3, "children": 3, )" + sources, 3), "");
+  EXPECT_EQ(warnings_of("{" + sources, 3), "") << "a file of an earlier version";
+  EXPECT_EQ(warnings_of(R"({"tree": [[0]]})", 3), "") << "a shape, whose size is its own";
+}
+
+TreeRates rates(const std::string& text) {
+  const TemporaryFolder folder;
+  write_file(folder / "rates.json", text);
+  return read_rates(folder / "rates.json", "--tree-from");
+}
+
+TEST(TreeFile, Rates_areOfAllSourcesTogether) {
+  const TreeRates read = rates(R"({"draft": 63, "sources": [{"name": "x"}, {"name": "all", "accuracies": [[1]], "ranks": [[[0], [9]]]}]})");
+  EXPECT_EQ(read.texts, (std::vector<RankedText>{{{0}, {9}}}));
+  ASSERT_EQ(read.accuracies.size(), 1u);
+  EXPECT_EQ(read.accuracies[0].size(), 10u) << "from the ranks, of which the file's accuracies have only the first";
+  EXPECT_EQ(read.accuracies[0][9], 0.5);
+  EXPECT_EQ(read.limits.draft, 63);
+  EXPECT_EQ(read.limits.children, 64);
+}
+
+TEST(TreeFile, RatesThatAreNone_areRefused) {
+  for (const char* text :
+       {"", "{}", R"({"tree": [[0]]})", R"({"sources": [{"name": "all"}]})", R"({"sources": [{"name": "all", "ranks": 1}]})",
+        R"({"sources": [{"name": "all", "ranks": [[[-1], [-1]]]}]})", R"({"sources": []})"}) {
+    try {
+      rates(text);
+      ADD_FAILURE() << text;
+    } catch (const ModelError& e) {
+      EXPECT_NE(std::string(e.what()).find("; check --tree-from"), std::string::npos) << e.what();
+    }
+  }
 }
 
 TEST(TreeFile, WhatIsNoTree_isRefused) {

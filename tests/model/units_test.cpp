@@ -46,6 +46,11 @@ struct Units {
   bool graphs = true, stream_waits = true;  ///< for devices
 
   std::unique_ptr<ComputeUnit> make() const {
+    if (threads.size() == 1) return std::move(parts()[0].unit);
+    return split();
+  }
+  std::unique_ptr<SplitUnit> split() const { return std::make_unique<SplitUnit>(parts(), adapts, kSpinsUnbound); }
+  std::vector<UnitPart> parts() const {
     std::vector<UnitPart> parts;
     for (std::size_t i = 0; i < threads.size(); ++i) {
       const bool device = threads[i] == 0;
@@ -56,8 +61,7 @@ struct Units {
         unit = std::make_unique<CpuUnit>(std::vector<int>(static_cast<std::size_t>(threads[i]), -1), cpu::choose_isa());
       parts.push_back({(device ? "emulated:" : "cpu:") + std::to_string(i), std::move(unit), shares[i], device});
     }
-    if (parts.size() == 1) return std::move(parts[0].unit);
-    return std::make_unique<SplitUnit>(std::move(parts), adapts, kSpinsUnbound);
+    return parts;
   }
   static Units random(std::mt19937& random, int most) {
     Units units{.threads = {}, .shares = {}, .adapts = random() % 2 == 0};
@@ -214,10 +218,39 @@ TEST_F(UnitsTest, randomCutsGiveTheBitsOfOneUnit) {
       for (int round = 0; round < (test::thorough() ? 4 : 2); ++round) {
         const Units units = Units::random(random, 4);
         pack_ = round != 0;
-        const auto unit = units.make();
+        const auto unit = units.split();
+        if (round % 2 == 1) unit->divide_attention_apart();
         EXPECT_EQ(compute(*unit, range, widths, types), expected) << "from layer " << range.begin << " on " << unit->device();
       }
     }
+  }
+}
+
+/// The kinds of work that had a time in the latest run.
+std::vector<WorkKind> timed(SplitUnit& unit) {
+  std::vector<WorkKind> kinds;
+  for (int label = 1; label < static_cast<int>(unit.shares().labels()); ++label) {
+    bool has_time = true;
+    for (int part = 0; part < unit.units(); ++part) has_time &= unit.computed_s(label, part) > 0;
+    if (has_time) kinds.push_back(unit.shares().kind(label));
+  }
+  return kinds;
+}
+
+/// As many kinds of products, and attention, on one unit as on two: so the times of each alone are those of the same work.
+TEST_F(UnitsTest, attentionApart_isMeasuredOnOneUnit_too) {
+  for (const bool pack : {true, false}) {
+    pack_ = pack;
+    std::vector<WorkKind> kinds;
+    for (const Units& units : {Units{{1}, {1}}, Units{{kMinThreads}, {1}}, Units{{1, 1}, {0.5, 0.5}}}) {
+      const auto unit = units.split();
+      unit->divide_attention_apart();
+      compute(*unit, {h_.layers - 1, h_.layers}, std::vector<int>{17}, CacheType::kF16);
+      if (kinds.empty()) kinds = timed(*unit);
+      EXPECT_EQ(kinds, timed(*unit)) << unit->device();
+    }
+    EXPECT_EQ(std::ranges::count(kinds, WorkKind::What::kAttention, &WorkKind::what), 1);
+    EXPECT_EQ(std::ranges::count(kinds, WorkKind::What::kProduct, &WorkKind::what), 5) << "of a layer, and the logits";
   }
 }
 

@@ -203,7 +203,7 @@ void add_speculation(Flags& flags, const char* strategies, const char* strategy,
   add("--strategy", strategies, FlagKind::kWord, "NAME", strategy);
   add("--policy",
       "How to choose the next guesses: best-first, chain, static-tree, dynamic-tree or multi-sequence (auto: best-first, or chain if one "
-      "of its flags is given)",
+      "of its flags is given, or static-tree with --tree)",
       FlagKind::kWord, "NAME", "auto");
   add("--draft", "Maximum number of guesses per run", FlagKind::kInt, "N", "8");
   add("--p-min", "best-first: minimum path probability of a guess, however cheap its row is", FlagKind::kFloat, "P", "0.02");
@@ -214,7 +214,8 @@ void add_speculation(Flags& flags, const char* strategies, const char* strategy,
       FlagKind::kFloat, "P", "0");
   add("-np, --parallel", "-np, chain: maximum number of branches", FlagKind::kInt, "N", "1");
   add("--tree",
-      "static-tree: a file with its shape, or a file of yamata acceptance --json, from whose rates a tree of --draft guesses is built",
+      "static-tree: a file with its shape, such as of yamata profile --tree-out, or one of yamata acceptance --json, from whose rates a "
+      "tree of --draft guesses is built",
       FlagKind::kFile, "FILE");
   add("--tree-depth", "dynamic-tree: maximum depth", FlagKind::kInt, "K", "4");
   add("--tree-children", "dynamic-tree: maximum number of guesses after one token", FlagKind::kInt, "M", "32");
@@ -262,15 +263,20 @@ std::vector<std::string> read_draft_files(const GivenFlags& r) {
   return drafts;
 }
 
-PolicyOptions read_policy(const GivenFlags& r) {
-  PolicyOptions policy;
-  policy.name = r.text("policy");
+std::string policy_name(const GivenFlags& r, const PolicyDefaults& defaults) {
+  const std::string name = r.text("policy");
   const bool chain = r.given("p-accept") || r.given("p-split") || r.given("p-recovery") || r.given("p-decay") || r.given("parallel");
-  require(!chain || policy.name == "auto" || policy.name == "chain", "--policy", "chain where -pa, -ps, -pr, -pd or -np are given");
-  require_word(policy.name, {"best-first", "chain", "static-tree", "dynamic-tree", "multi-sequence", "auto"}, "--policy",
+  require(!chain || name == "auto" || name == "chain", "--policy", "chain where -pa, -ps, -pr, -pd or -np are given");
+  require_word(name, {"best-first", "chain", "static-tree", "dynamic-tree", "multi-sequence", "auto"}, "--policy",
                "best-first, chain, static-tree, dynamic-tree, multi-sequence or auto");
-  if (policy.name == "auto") policy.name = chain ? "chain" : "best-first";
-  policy.draft = r.number<int>("draft");
+  if (!r.given("policy") && !defaults.policy.empty()) return defaults.policy;
+  return name != "auto" ? name : chain ? "chain" : r.given("tree") ? "static-tree" : "best-first";
+}
+
+PolicyOptions read_policy(const GivenFlags& r, const PolicyDefaults& defaults) {
+  PolicyOptions policy;
+  policy.name = policy_name(r, defaults);
+  policy.draft = r.given("draft") || defaults.draft == 0 ? r.number<int>("draft") : defaults.draft;
   policy.threshold = r.number<float>("p-min");
   policy.accept = r.number<float>("p-accept");
   policy.split = r.number<float>("p-split");
@@ -352,9 +358,9 @@ LookaheadOptions read_lookahead(const GivenFlags& r) {
   return options;
 }
 
-SpeculationOptions read_speculation(const GivenFlags& r) {
+SpeculationOptions read_speculation(const GivenFlags& r, const PolicyDefaults& defaults) {
   SpeculationOptions speculation;
-  speculation.policy = read_policy(r);
+  speculation.policy = read_policy(r, defaults);
   speculation.tree_file = r.text("tree");
   speculation.lookup = !r.given("no-lookup");
   speculation.prompt_lookup = r.number<int>("prompt-lookup");

@@ -64,8 +64,13 @@ void add_speculation(Flags& flags, const char* strategies, const char* strategy,
                      const char* drafters = "Number of ranks that run each draft model");
 /// Draft models and where they run: -md, each repeated as --drafters says, --no-async and --draft-units.
 void read_drafts(const GivenFlags& result, JobOptions& job);
+/// What a preset has in place of the defaults of --policy and --draft.
+struct PolicyDefaults {
+  std::string policy;  ///< empty: as without a preset
+  int draft = 0;       ///< 0: the same
+};
 /// The other flags of the group except --strategy.
-SpeculationOptions read_speculation(const GivenFlags& result);
+SpeculationOptions read_speculation(const GivenFlags& result, const PolicyDefaults& defaults = {});
 
 /// The flags of draft heads, in the same group.
 void add_draft_heads(Flags& flags);

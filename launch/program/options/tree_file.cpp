@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launch/program/input/input_text.hpp"
+#include "launch/program/output/warnings.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
@@ -43,6 +44,13 @@ StaticTree tree_of_paths(const nlohmann::json& json) {
   std::stable_sort(paths.begin(), paths.end(), [](const Path& a, const Path& b) { return a.size() < b.size(); });
   for (const Path& path : paths) add(tree, path);
   return tree;
+}
+
+GuessLimits limits_of(const nlohmann::json& json) {
+  GuessLimits limits;
+  limits.draft = json.value("draft", limits.draft);
+  limits.children = json.value("children", limits.children);
+  return limits;
 }
 
 StaticTree parse(const nlohmann::json& json, int guesses) {
@@ -88,11 +96,46 @@ auto read_json(const std::string& file, const Parsed& parsed) {
 }  // namespace
 
 StaticTree read_tree(const std::string& file, int guesses) {
-  return read_json(file, [&](const nlohmann::json& json) { return parse(json, guesses); });
+  return read_json(file, [&](const nlohmann::json& json) {
+    StaticTree tree = parse(json, guesses);
+    if (!json.contains("tree")) warn_of_few_guesses(file, limits_of(json), tree, guesses);
+    return tree;
+  });
 }
 
 std::vector<RunTree> read_trees(const std::string& file, int guesses) {
   return read_json(file, [&](const nlohmann::json& json) { return parse_all(json, guesses); });
+}
+
+TreeRates read_rates(const std::string& file, const char* flag) {
+  constexpr std::size_t kMaxMib = 256;  // the ranks of every token
+  const std::string text = read_text(file, {flag, kMaxMib});
+  TreeRates rates;
+  try {
+    const nlohmann::json json = nlohmann::json::parse(text);
+    rates.limits = limits_of(json);
+    for (const nlohmann::json& source : json.at("sources"))
+      if (source.at("name") == "all") rates.texts = source.at("ranks").get<std::vector<RankedText>>();
+  } catch (const nlohmann::json::exception&) {
+    throw ModelError(fmt::format("{} is not a file of yamata acceptance --json; check {}", file, flag));
+  }
+  rates.accuracies = accuracies_of(rates.texts);
+  if (greedy_tree(rates.accuracies, 2).width() < 2) throw ModelError(fmt::format("{}: no guess was right; check {}", file, flag));
+  return rates;
+}
+
+void warn_of_few_guesses(const std::string& file, const GuessLimits& limits, const StaticTree& tree, int guesses) {
+  const bool lacks_children =
+      std::ranges::any_of(tree.nodes, [&](const StaticTree::Node& node) { return node.rank + 1 >= limits.children; });
+  if (limits.draft < guesses || lacks_children) {
+    warn(fmt::format(
+        "{}: its rates are of at most {} guesses, {} after one token, so this tree of {} may not be the best; record them again "
+        "with yamata acceptance --policy dynamic-tree --draft {}",
+        file, limits.draft, limits.children, guesses, guesses));
+  } else if (tree.width() - 1 < guesses) {
+    warn(fmt::format("{}: only {} guesses were ever right, so the tree has no more, not {}; record the rates on more text", file,
+                     tree.width() - 1, guesses));
+  }
 }
 
 }  // namespace yamata

@@ -4,14 +4,25 @@
 #include <string>
 #include <vector>
 
-#include "src/speculation/tree_builder.hpp"
+#include "src/speculation/recorded_ranks.hpp"
 
 namespace yamata {
 
 /// Reads a JSON file. If it has a "tree", this is the path to each guess by ranks from 0, such as [[0], [0, 0], [1]]. Otherwise a tree of
-/// `guesses` guesses is grown from the acceptance rates of all sources together, as written by `yamata acceptance --json`. Throws
-/// UsageError naming file and cause.
+/// `guesses` guesses is grown from the acceptance rates of all sources together, as written by `yamata acceptance --json`; warns if too few
+/// guesses were recorded for it. Throws ModelError naming file and cause.
 StaticTree read_tree(const std::string& file, int guesses);
+
+/// What `yamata acceptance --json` has recorded of all sources together.
+struct TreeRates {
+  LevelAccuracies accuracies;  ///< of all ranks in the texts
+  std::vector<RankedText> texts;
+  GuessLimits limits;  ///< none in files of earlier versions, which do not say it
+};
+/// Throws ModelError naming file, cause and `flag`, also if no guess was ever right.
+TreeRates read_rates(const std::string& file, const char* flag);
+/// Warns if a tree of `guesses` guesses that was built from such rates might be another one with more recorded guesses.
+void warn_of_few_guesses(const std::string& file, const GuessLimits& limits, const StaticTree& tree, int guesses);
 
 /// The tree of a run; run 0: of no run.
 struct RunTree {

@@ -11,8 +11,8 @@
 namespace yamata {
 namespace {
 
-constexpr const char* kFirstWord = "yamata-units-1";
-constexpr int kMaxClasses = 5, kLargestContext = 2048;
+constexpr const char* kFirstWord = "yamata-units-2";
+constexpr int kMaxClasses = 6, kLargestContext = 2048;
 
 constexpr const char* kName = ".units";
 constexpr char kEnd = ';';  // of each part
@@ -75,6 +75,7 @@ void keep_unit_profile(const std::string& folder, const MeasurementKey& key, con
 }
 
 void apply(const UnitProfile& profile, ShareRule rule, SplitUnit& unit) {
+  if (rule != ShareRule::kAdaptive) unit.divide_attention_apart();
   for (const UnitWork& work : profile.works) {
     if (static_cast<int>(work.shares.size()) != unit.units()) continue;
     unit.shares().set(work.kind, rule == ShareRule::kIsolated ? isolated_shares(work.isolated_s) : work.shares);

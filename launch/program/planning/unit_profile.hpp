@@ -33,7 +33,7 @@ enum class ShareRule {
 std::optional<UnitProfile> read_unit_profile(const std::string& folder, const MeasurementKey& key, std::int64_t now_s);
 void keep_unit_profile(const std::string& folder, const MeasurementKey& key, const UnitProfile& profile, std::int64_t now_s);
 
-/// Sets the unit's shares to those of the profile.
+/// Sets the unit's shares to those of the profile. Where they are fixed, attention is divided by its own.
 void apply(const UnitProfile& profile, ShareRule rule, SplitUnit& unit);
 
 }  // namespace yamata

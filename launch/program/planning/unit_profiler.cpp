@@ -23,6 +23,7 @@ class Bench {
  public:
   Bench(const ModelFile& model, std::unique_ptr<SplitUnit> unit, const UnitProfileNeeds& needs)
       : h_(model.h), unit_(std::move(unit)), most_(std::ranges::max(needs.contexts) + std::ranges::max(needs.widths)) {
+    unit_->divide_attention_apart();
     const ContextOptions options{most_, 1, needs.cache_types, needs.repack};
     stage_.emplace(model.file, model.h, LayerRange{h_.layers - 1, h_.layers}, options, *unit_);
     stage_->load(nullptr);
@@ -91,33 +92,34 @@ std::int64_t grains_of(const WorkKind& kind) {
   return kind.what == WorkKind::What::kProduct ? (kind.outputs + kGrain - 1) / kGrain : kind.outputs;
 }
 
-/// The time of each unit alone, for each kind of work.
-std::map<WorkKind, std::vector<double>> measure_alone(const ModelFile& model, const std::vector<UnitSpec>& specs, cpu::Isa isa,
-                                                      const RankPlace& place, const UnitProfileNeeds& needs,
-                                                      const std::function<void()>& interrupted) {
-  std::map<WorkKind, std::vector<double>> isolated;
-  for (const UnitSpec& spec : specs) {
-    Bench alone(model, make_split_unit({spec}, false, isa, place), needs);
+/// The time of each unit alone, for each kind of work; of attention, in the first of the contexts of a bucket.
+Times measure_alone(const ModelFile& model, const std::vector<UnitSpec>& specs, cpu::Isa isa, const RankPlace& place,
+                    const UnitProfileNeeds& needs, const std::function<void()>& interrupted) {
+  Times isolated;
+  for (std::size_t unit = 0; unit < specs.size(); ++unit) {
+    Bench alone(model, make_split_unit({specs[unit]}, false, isa, place), needs);
     for (const int width : needs.widths) {
-      for (const auto& [kind, seconds] : alone.run(width, needs.contexts.front())) isolated[kind].push_back(seconds[0]);
-      interrupted();
+      for (const int context : needs.contexts) {
+        for (const auto& [kind, seconds] : alone.run(width, context))
+          if (isolated[kind].size() == unit) isolated[kind].push_back(seconds[0]);
+        interrupted();
+      }
     }
   }
+  std::erase_if(isolated, [&](const auto& work) { return work.second.size() < specs.size(); });
   return isolated;
 }
 
 /// Adjusts the shares, beginning with those from the isolated times.
-std::vector<UnitWork> tune(Bench& all, std::map<WorkKind, std::vector<double>> isolated, const UnitProfileNeeds& needs,
-                           const std::function<void()>& interrupted) {
+std::vector<UnitWork> tune(Bench& all, const Times& isolated, const UnitProfileNeeds& needs, const std::function<void()>& interrupted) {
   std::map<WorkKind, ShareTuner> tuners;
   for (const int width : needs.widths) {
     for (const int context : needs.contexts) {
       for (int step = 0, open = 1; open > 0 && step < kMaxSteps; ++step) {
         open = 0;
         for (const auto& [kind, seconds] : all.run(width, context)) {
-          // Attention is only divided separately if there are several units: with one unit, its heads belong to the product before it.
-          isolated.try_emplace(kind, static_cast<std::size_t>(all.unit().units()), 1.0);
-          const auto [found, is_new] = tuners.try_emplace(kind, isolated[kind], grains_of(kind));
+          if (!isolated.contains(kind)) continue;
+          const auto [found, is_new] = tuners.try_emplace(kind, isolated.at(kind), grains_of(kind));
           ShareTuner& tuner = found->second;
           if (!is_new) tuner.measured(seconds);
           all.unit().shares().set(kind, tuner.shares());
@@ -128,25 +130,25 @@ std::vector<UnitWork> tune(Bench& all, std::map<WorkKind, std::vector<double>> i
     }
   }
   std::vector<UnitWork> works;
-  for (const auto& [kind, tuner] : tuners) works.push_back({kind, isolated[kind], tuner.shares()});
+  for (const auto& [kind, tuner] : tuners) works.push_back({kind, isolated.at(kind), tuner.shares()});
   return works;
 }
 
 }  // namespace
 
 UnitProfileNeeds default_needs(const Hyperparameters& h) {
-  UnitProfileNeeds needs{.widths = {1, 4, 8, 16, 32}, .contexts = {}, .cache_types = CacheType::kF16};
+  UnitProfileNeeds needs{.widths = {1, 4, 8, 16, 32, 64}, .contexts = {}, .cache_types = CacheType::kF16};
   for (int context = 16; context <= 2048 && context < h.context; context *= 2) needs.contexts.push_back(context - 1);
   return needs;
 }
 
 UnitProfile profile_units(const ModelFile& model, const std::vector<UnitSpec>& specs, cpu::Isa isa, const RankPlace& place,
                           const UnitProfileNeeds& needs, const std::function<void()>& interrupted) {
-  auto isolated = measure_alone(model, specs, isa, place, needs, interrupted);
+  const auto isolated = measure_alone(model, specs, isa, place, needs, interrupted);
   UnitProfile profile;
   {  // a device can only belong to one unit at a time
     Bench all(model, make_split_unit(specs, false, isa, place), needs);
-    profile.works = tune(all, std::move(isolated), needs, interrupted);
+    profile.works = tune(all, isolated, needs, interrupted);
   }
   const auto unit = make_split_unit(specs, false, isa, place);
   apply(profile, ShareRule::kTuned, *unit);

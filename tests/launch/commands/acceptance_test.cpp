@@ -38,6 +38,8 @@ TEST(Acceptance, DraftAndSuffixes_areRatedOneByOneAndTogether) {
   EXPECT_NEAR(draft["levels"][0]["true_rate"].get<double>(), 0.67, 0.15);  // models/README.md
   EXPECT_NEAR(draft["levels"][0]["calibrated_rate"].get<double>(), draft["levels"][0]["true_rate"].get<double>(), 0.12);
   EXPECT_LT(source(json, "suffixes")["levels"][0]["guessed"].get<int>(), 121);
+  EXPECT_EQ(json["draft"], 48);
+  EXPECT_EQ(json["children"], 4) << "of a best-first search";
   EXPECT_EQ(draft["ranks"].size(), 3u);
   EXPECT_EQ(draft["ranks"][0].size(), 40u);
   EXPECT_GT(all["tokens_per_run"]["8"].get<double>(), 1.5);
@@ -144,7 +146,7 @@ TEST(Acceptance, Nonsense_isNamedWithItsRemedy) {
       {{"-f", kPrompts, "--categories", "math"}, "there are tale"},
       {{"-f", kPrompts, "--categories", ""}, "--categories"},
       {{"-f", kPrompts, "--prompt-format", "x"}, "--prompt-format"},
-      {{"-f", kPrompts, "--tree", folder / "bad.jsonl"}, "--policy"}};
+      {{"-f", kPrompts, "--policy", "best-first", "--tree", folder / "bad.jsonl"}, "--policy"}};
   for (const auto& [more, word] : cases) {
     Arguments all{"acceptance", "-m", kModel};
     all.insert(all.end(), more.begin(), more.end());

@@ -105,13 +105,18 @@ TEST(Profile, Demand_isOfTheCellsInWindows) {
 }
 
 TEST(Profile, NonsenseFlag_isNamed) {
-  const std::vector<std::pair<Arguments, std::string>> cases{{{"-r", "0"}, "-r"},
-                                                             {{"-t", "-1"}, "-t"},
-                                                             {{"--widths", "1-"}, "--widths"},
-                                                             {{"-m", kModel, "--contexts", "1000000"}, "--contexts"},
-                                                             {{"-ctv", "q2"}, "-ctv"},
-                                                             {{"--numa", "near"}, "--numa"},
-                                                             {{"--memory-mib", "x"}, "--memory-mib"}};
+  const std::vector<std::pair<Arguments, std::string>> cases{
+      {{"-r", "0"}, "-r"},
+      {{"-t", "-1"}, "-t"},
+      {{"--widths", "1-"}, "--widths"},
+      {{"-m", kModel, "--contexts", "1000000"}, "--contexts"},
+      {{"-ctv", "q2"}, "-ctv"},
+      {{"--numa", "near"}, "--numa"},
+      {{"--memory-mib", "x"}, "--memory-mib"},
+      {{"-m", kModel, "--heads", "h"}, "--heads has no effect without --tree-from"},
+      {{"--tree-out", "t"}, "--tree-out has no effect without --tree-from"},
+      {{"-m", kModel, "--tree-from", "r", "--tree-out", "t", "--mtp"}, "needs --units"},
+      {{"--units", "cpu:0", "--tree-from", "r"}, "-m FILE.gguf"}};
   for (const auto& [arguments, word] : cases) {
     const Outcome outcome = profile(arguments);
     EXPECT_EQ(outcome.code, 1) << word << outcome.err;

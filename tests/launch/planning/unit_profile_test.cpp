@@ -15,7 +15,7 @@ const MeasurementKey kProfileKey{"host-1", "avx2", 0xabcdef, 4, 0, 1, Numa::kAut
 const WorkKind kProduct{.what = WorkKind::What::kProduct, .outputs = 128, .inputs = 64, .width_class = 3, .context = 0};
 const WorkKind kAttention{.what = WorkKind::What::kAttention, .outputs = 8, .inputs = 32, .width_class = 0, .context = 256};
 
-UnitProfile profile() { return {0.125, {{kProduct, {0.001, 0.003}, {0.7, 0.3}}, {kAttention, {1, 1}, {0.25, 0.75}}}}; }
+UnitProfile profile() { return {0.125, {{kProduct, {0.001, 0.003}, {0.7, 0.3}}, {kAttention, {0.001, 0.004}, {0.25, 0.75}}}}; }
 
 class UnitProfileTest : public testing::Test {
  protected:
@@ -44,12 +44,12 @@ TEST_F(UnitProfileTest, isReadForADay) {
 }
 
 TEST_F(UnitProfileTest, whatCannotBeUnderstoodDoesNotCount) {
-  const std::string head = "yamata-units-1 0.125 1800000000;", good = "0 128 64 3 0 2 0.001 0.7 0.003 0.3;";
+  const std::string head = "yamata-units-2 0.125 1800000000;", good = "0 128 64 3 0 2 0.001 0.7 0.003 0.3;";
   write(head + good);
   EXPECT_TRUE(read());
   for (const std::string& text :
-       {std::string(), head, "yamata-units-2 0.125 1800000000;" + good, "yamata-units-1 -1 1800000000;" + good,
-        head + "2 128 64 3 0 2 1 0.7 1 0.3;", head + "0 0 64 3 0 2 1 0.7 1 0.3;", head + "0 128 64 5 0 2 1 0.7 1 0.3;",
+       {std::string(), head, "yamata-units-1 0.125 1800000000;" + good, "yamata-units-2 -1 1800000000;" + good,
+        head + "2 128 64 3 0 2 1 0.7 1 0.3;", head + "0 0 64 3 0 2 1 0.7 1 0.3;", head + "0 128 64 6 0 2 1 0.7 1 0.3;",
         head + "0 128 64 3 4096 2 1 0.7 1 0.3;", head + "0 128 64 3 0 1 1 1;", head + "0 128 64 3 0 2 1 0.7 1;",
         head + "0 128 64 3 0 2 1 0.7 1 1.3;", head + "0 128 64 3 0 2 nan 0.7 1 0.3;", head + good + "0 128 64 3 0 3 1 0.3 1 0.3 1 0.4;",
         head + "0 128 64 3 0 2 1 0.7 1 0.3 more;"}) {
@@ -70,7 +70,7 @@ TEST_F(UnitProfileTest, isAppliedByItsRule) {
   EXPECT_EQ(share(kAttention), 0.25);
   apply(profile(), ShareRule::kIsolated, unit);
   EXPECT_DOUBLE_EQ(share(kProduct), 0.75);
-  EXPECT_EQ(share(kAttention), 0.5);
+  EXPECT_DOUBLE_EQ(share(kAttention), 0.8);
   unit.shares().forget();
   EXPECT_EQ(share(kProduct), 0.5);
 }

@@ -29,7 +29,7 @@ void work(UnitShares& shares, int label, const std::vector<double>& speeds, int 
 }
 
 TEST(UnitShares, classesAreThoseOfThePaper) {
-  const std::vector<int> rows{1, 2, 4, 5, 8, 9, 16, 17, 512}, classes{0, 1, 1, 2, 2, 3, 3, 4, 4};
+  const std::vector<int> rows{1, 2, 4, 5, 8, 9, 16, 17, 32, 33, 512}, classes{0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5};
   for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(width_class_of(rows[i]), classes[i]) << rows[i];
   EXPECT_EQ(context_bucket_of(1), 16);
   EXPECT_EQ(context_bucket_of(16), 16);
