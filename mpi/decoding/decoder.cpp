@@ -325,7 +325,7 @@ bool Decoder::submit(std::span<const NodeId> nodes) {
   counters_.drafted += run->nodes.size() - (run->has_root ? 1 : 0);
   counters_.draft_budget = policy_->budget();
   if (target_.stage().trace().enabled() && run->has_root && run->speculative)
-    counters_.trees.emplace_back(run->id, shape_of(runs_.tree(), run->nodes));
+    counters_.trees.emplace_back(run->id, run_shape(runs_.tree(), run->nodes));
   ++counters_.runs_started;
   return true;
 }

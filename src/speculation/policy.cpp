@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <tuple>
 
 namespace yamata {
@@ -13,6 +14,17 @@ bool goes_before(const TreeNode& a, const TreeNode& b) {
 std::vector<NodeId> ranked_children(const TokenTree& tree, NodeId id) {
   std::vector<NodeId> children = tree.at(id).children;
   std::sort(children.begin(), children.end(), [&](NodeId a, NodeId b) { return goes_before(tree.at(a), tree.at(b)); });
+  return children;
+}
+
+std::vector<NodeId> drafted_order(const TokenTree& tree, NodeId id) {
+  const auto draft_probability = [&](NodeId child) {
+    float best = 0;
+    for (const DraftProbability& draft : tree.at(child).draft_probabilities) best = std::max(best, draft.value);
+    return best;
+  };
+  std::vector<NodeId> children = tree.at(id).children;
+  std::ranges::stable_sort(children, std::greater(), draft_probability);
   return children;
 }
 

@@ -99,5 +99,8 @@ class Watch final : public Policy {
 bool goes_before(const TreeNode& a, const TreeNode& b);
 /// Children by probability, best first.
 std::vector<NodeId> ranked_children(const TokenTree& tree, NodeId id);
+/// Children by draft probability, best first: the source's own order. The head and the drafter must agree on it, or the drafter expands
+/// other nodes than the head takes. They calibrate separately, and calibration may change the order.
+std::vector<NodeId> drafted_order(const TokenTree& tree, NodeId id);
 
 }  // namespace yamata

@@ -6,11 +6,11 @@
 
 namespace yamata {
 
-StaticTree shape_of(const TokenTree& tree, std::span<const NodeId> nodes) {
+StaticTree run_shape(const TokenTree& tree, std::span<const NodeId> nodes) {
   StaticTree shape;
   for (std::size_t i = 1; i < nodes.size(); ++i) {
     const NodeId parent = tree.at(nodes[i]).parent;
-    const std::vector<NodeId> siblings = ranked_children(tree, parent);
+    const std::vector<NodeId> siblings = drafted_order(tree, parent);
     const auto row = std::ranges::find(nodes.first(i), parent) - nodes.begin();
     const auto rank = std::ranges::find(siblings, nodes[i]) - siblings.begin();
     shape.nodes.push_back(

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <span>
 #include <utility>
 
@@ -20,19 +19,6 @@ StaticTree static_tree(int guesses) {
 namespace {
 
 StaticTree shape_of(const PolicyOptions& options) { return options.tree ? *options.tree : static_tree(options.draft); }
-
-/// Children by draft probability, best first: the source's own order. The head and the drafter must agree on it, or the drafter expands
-/// other nodes than the head takes. They calibrate separately, and calibration may change the order.
-std::vector<NodeId> drafted_order(const TokenTree& tree, NodeId id) {
-  const auto draft_probability = [&](NodeId child) {
-    float best = 0;
-    for (const DraftProbability& draft : tree.at(child).draft_probabilities) best = std::max(best, draft.value);
-    return best;
-  };
-  std::vector<NodeId> children = tree.at(id).children;
-  std::ranges::stable_sort(children, std::greater(), draft_probability);
-  return children;
-}
 
 }  // namespace
 

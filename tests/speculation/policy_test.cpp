@@ -47,9 +47,11 @@ StaticTree shape(std::initializer_list<StaticTree::Node> nodes) {
 
 TEST(RunShape, Guesses_haveRanksAmongAllChildren_inTheOrderOfTheRows) {
   PolicyExample x;
-  const StaticTree made = shape_of(x.tree, Nodes{x.tree.root().id, x.b, x.a, x.ab, x.ba});
+  const StaticTree made = run_shape(x.tree, Nodes{x.tree.root().id, x.b, x.a, x.ab, x.ba});
   EXPECT_EQ(made, shape({{0, 0, 1}, {0, 0, 0}, {2, 1, 1}, {1, 1, 0}})) << "aa, the best below a, is not in the run";
   EXPECT_EQ(paths_of(made), (std::vector<std::vector<std::int32_t>>{{}, {1}, {0}, {0, 1}, {1, 0}}));
+  const NodeId d = x.tree.add(x.tree.root().id, 9, 0.01f, {0, 0.9f});
+  EXPECT_EQ(run_shape(x.tree, Nodes{x.tree.root().id, d}), shape({{0, 0, 0}})) << "by what the source said, which calibration changes";
 }
 
 TEST(StaticTreePolicy, Guesses_areThoseOfTheShapesRanks) {

@@ -63,6 +63,12 @@ TEST(Inspect, TreesOfRuns_areInATrace) {
     const auto seen = json["mask"][row].get<std::vector<std::size_t>>();
     EXPECT_EQ(std::accumulate(seen.begin(), seen.end(), std::size_t{0}), json["tree"][row - 1].size() + 1) << row;
   }
+  const Outcome fixed = run(yamata({"run", "-m", kModel, "-p", "Once upon a time", "-n", "40", "-t", "1", "--preset", "medusa", "--heads",
+                                    source_path("/models/tales-medusa.safetensors"), "--draft", "15", "--policy", "static-tree", "--trace",
+                                    folder / "fixed.json"}));
+  ASSERT_EQ(fixed.code, 0) << fixed.err;
+  EXPECT_NE(run(yamata({"inspect", "--tree", folder / "fixed.json"})).out.find("paths in all of them: 15, in half of them: 15, in any: 15"),
+            std::string::npos);
   const std::uint64_t first = nlohmann::json::parse(read_file(trace))["trees"][0]["run"];
   const Outcome one = run(yamata({"inspect", "--tree", trace, "--run", std::to_string(first)}));
   EXPECT_NE(one.out.find("\nrun " + std::to_string(first) + ": guesses: "), std::string::npos) << one.out;
