@@ -12,8 +12,9 @@ using cpu::kAttentionQueries;
 constexpr std::int64_t kSegment = AttentionPlan::kSegment;
 constexpr std::int64_t kLine = 16;  // floats per cache line: threads do not share lines
 
-/// The query and the cells of row `row` of the item, for heads from `head` on, and where its results go.
-AttentionRow row_of(const AttentionOp& op, const AttentionPlan::Item& item, std::int64_t row, std::int64_t head = 0) {
+/// The query and the cells of the item's row i, for heads from `head` on, and where its results go.
+AttentionRow row_of(const AttentionOp& op, const AttentionPlan::Item& item, std::int64_t i, std::int64_t head = 0) {
+  const std::int64_t row = item.rows[static_cast<std::size_t>(i)];
   const std::int64_t first = item.kv_head * op.heads_per_kv() - op.before + item.head_begin + head;
   const std::int64_t at = (row * op.q_heads + first) * op.head_dim;
   const auto& cells = op.visible[row];
@@ -28,9 +29,12 @@ void grow(std::vector<float>& floats, std::int64_t n) {
 
 void Attention::prepare(std::span<const Op> ops) {
   plan_count_ = 0;
-  std::int64_t kept = 0, segment = 0, chunk = 0, queries = 0;
+  std::int64_t kept = 0, segment = 0, chunk = 0, sums = 0;
   for (const Op& any : ops) {
-    if (const auto* part = std::get_if<AttentionPartOp>(&any)) chunk = std::max(chunk, kAttentionQueries * (part->attention.head_dim + 2));
+    if (const auto* part = std::get_if<AttentionPartOp>(&any)) {
+      chunk = std::max(chunk, kAttentionQueries * (part->attention.head_dim + 2));
+      while (std::ssize(rows_) < part->attention.rows) rows_.push_back(static_cast<std::int32_t>(rows_.size()));
+    }
     const auto* op = std::get_if<AttentionOp>(&any);
     if (!op ||
         std::any_of(plans_.begin(), plans_.begin() + static_cast<std::ptrdiff_t>(plan_count_), [&](const auto& p) { return p.fits(*op); }))
@@ -39,15 +43,16 @@ void Attention::prepare(std::span<const Op> ops) {
     AttentionPlan& plan = plans_[plan_count_++];
     plan.make(*op, threads_);
     kept = std::max(kept, plan.kept_floats());
-    queries = std::max(queries, plan.most_queries());
     chunk = std::max(chunk, kAttentionQueries * (op->head_dim + 2));
-    if (!plan.split() && plan.most_segments() > 1) segment = std::max(segment, plan.most_queries() * (op->head_dim + 2));
+    if (plan.split()) continue;
+    sums = std::max(sums, plan.most_queries() * (op->head_dim + 2));
+    if (plan.most_segments() > 1) segment = std::max(segment, plan.most_queries() * (op->head_dim + 2));
   }
   grow(kept_, kept);
   for (Scratch& scratch : scratch_) {
     grow(scratch.chunk, chunk + kLine);
     grow(scratch.segment, segment + kLine);
-    grow(scratch.state, 2 * queries + kLine);
+    grow(scratch.sums, sums + kLine);
   }
 }
 
@@ -110,12 +115,12 @@ void Attention::run_chunk(const AttentionOp& op, const Item& item, std::int64_t 
   const bool first = chunk % AttentionPlan::kSegmentChunks == 0;
   const Sums more = sums_in(scratch.chunk.data(), item, kAttentionQueries, op.head_dim);
   AttentionRow rows[kAttentionQueries], merged[kAttentionQueries];
-  for (std::int64_t row = item.row_begin; row < item.row_end;) {
+  for (std::int64_t row = 0; row < std::ssize(item.rows);) {
     std::int64_t count = 0;
-    for (; row < item.row_end && count < most; ++row) {
+    for (; row < std::ssize(item.rows) && count < most; ++row) {
       const AttentionRow next = row_of(op, item, row);
       if (next.count <= chunk * kAttentionChunk) continue;
-      merged[count] = into.place(next, row - item.row_begin);
+      merged[count] = into.place(next, row);
       rows[count] = first ? merged[count] : more.place(next, count);
       ++count;
     }
@@ -126,22 +131,24 @@ void Attention::run_chunk(const AttentionOp& op, const Item& item, std::int64_t 
   }
 }
 
-/// Computes all segments of an item, one after another. The first goes to the output; later ones are merged into it.
+/// Computes all segments of an item, one after another. Later ones are merged into the first. The sums are in memory of their own: parts of
+/// rows of the output would be far from each other, often in the same sets of the L1 cache.
 void Attention::run_whole(const AttentionOp& op, const Item& item, Scratch& scratch) const {
   const std::int64_t heads = item.heads();
-  float* peaks = scratch.state.data();
-  const Sums out{row_of(op, item, item.row_begin).out, op.q_heads * op.head_dim, peaks, peaks + item.queries(), heads};
+  const Sums sums = sums_in(scratch.sums.data(), item, item.queries(), op.head_dim);
   const Sums more = sums_in(scratch.segment.data(), item, item.queries(), op.head_dim);
   for (std::int64_t segment = 0; segment < item.segments; ++segment) {
-    run_segment(op, item, segment, segment == 0 ? out : more, scratch);
-    for (std::int64_t i = 0; segment > 0 && i < item.row_end - item.row_begin; ++i) {
-      const AttentionRow row = row_of(op, item, item.row_begin + i);
-      if (row.count > segment * kSegment) kernels_.merge_attention(out.place(row, i), more.place(row, i), heads, op.head_dim);
+    run_segment(op, item, segment, segment == 0 ? sums : more, scratch);
+    for (std::int64_t i = 0; segment > 0 && i < std::ssize(item.rows); ++i) {
+      const AttentionRow row = row_of(op, item, i);
+      if (row.count > segment * kSegment) kernels_.merge_attention(sums.place(row, i), more.place(row, i), heads, op.head_dim);
     }
   }
   const std::int64_t first = item.kv_head * op.heads_per_kv() - op.before + item.head_begin;
-  for (std::int64_t i = 0; i < item.row_end - item.row_begin; ++i)
-    finish(op, out.place(row_of(op, item, item.row_begin + i), i), first, heads);
+  for (std::int64_t i = 0; i < std::ssize(item.rows); ++i) {
+    const AttentionRow row = row_of(op, item, i);
+    finish(op, sums.place(row, i), first, heads, row.out);
+  }
 }
 
 /// The items cover all rows and heads; each thread computes its share of the pairs of item and segment.
@@ -154,7 +161,7 @@ void Attention::run(const AttentionPartOp& part, int thread) {
   for (std::int64_t kv_head = 0; kv_head < op.kv_heads; ++kv_head) {
     const auto [begin, end] = AttentionPlan::group_heads(op, kv_head);
     for (std::int64_t head = begin; head < end; head += heads) {
-      const Item item{0, op.rows, kv_head, head, std::min(end, head + heads), segments};
+      const Item item{std::span(rows_).first(static_cast<std::size_t>(op.rows)), kv_head, head, std::min(end, head + heads), segments};
       const std::int64_t first_head = kv_head * op.heads_per_kv() - op.before + head;
       for (std::int64_t s = 0; s < segments; ++s) {
         if (piece++ % threads_ != thread) continue;
@@ -185,16 +192,16 @@ void Attention::run(const MergeAttentionOp& merge, int thread) const {
         kernels_.merge_attention(into, next, 1, op.head_dim);
       }
     }
-    finish(op, into, query % op.q_heads, 1);
+    finish(op, into, query % op.q_heads, 1, into.out);
   }
 }
 
-/// Finishes `heads` heads of the row, from `first` on.
-void Attention::finish(const AttentionOp& op, const AttentionRow& row, std::int64_t first, std::int64_t heads) const {
+/// Finishes `heads` heads of the row, from `first` on, and writes the results to `out`.
+void Attention::finish(const AttentionOp& op, const AttentionRow& row, std::int64_t first, std::int64_t heads, float* out) const {
   if (row.count == 0) {
-    std::fill_n(row.out, heads * op.head_dim, 0.0f);
+    std::fill_n(out, heads * op.head_dim, 0.0f);
   } else {
-    kernels_.finish_attention(row, heads, op.head_dim, op.sinks ? op.sinks + first : nullptr);
+    kernels_.finish_attention(row, heads, op.head_dim, op.sinks ? op.sinks + first : nullptr, out);
   }
 }
 
@@ -211,7 +218,7 @@ void Attention::merge_split(const AttentionOp& op, const AttentionPlan& plan, in
 }
 
 void Attention::merge_query(const AttentionOp& op, const Item& item, std::int64_t query) {
-  AttentionRow into = row_of(op, item, item.row_begin + query / item.heads(), query % item.heads());
+  AttentionRow into = row_of(op, item, query / item.heads(), query % item.heads());
   for (std::int64_t segment = 0; segment * kSegment < into.count; ++segment) {
     const Sums sums = kept(op, item, segment);
     const AttentionRow next{nullptr, nullptr, 0, sums.peak + query, sums.total + query, sums.out + query * op.head_dim};
@@ -222,7 +229,7 @@ void Attention::merge_query(const AttentionOp& op, const Item& item, std::int64_
       kernels_.merge_attention(into, next, 1, op.head_dim);
     }
   }
-  finish(op, into, item.kv_head * op.heads_per_kv() - op.before + item.head_begin + query % item.heads(), 1);
+  finish(op, into, item.kv_head * op.heads_per_kv() - op.before + item.head_begin + query % item.heads(), 1, into.out);
 }
 
 }  // namespace yamata

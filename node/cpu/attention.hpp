@@ -27,9 +27,9 @@ class Attention {
   using Item = AttentionPlan::Item;
   /// Results of an item's queries, before the last division.
   struct Sums {
-    float* out;  ///< [row], with this stride: [heads][head_dim]
+    float* out;  ///< [row of the item], with this stride: [heads][head_dim]
     std::int64_t row_stride;
-    float *peak, *total;  ///< [row], with this stride: [heads]
+    float *peak, *total;  ///< [row of the item], with this stride: [heads]
     std::int64_t state_stride;
 
     /// Returns `row` with its results stored as row i of these.
@@ -40,7 +40,7 @@ class Attention {
   };
   /// A thread's own partial results, before they are merged.
   struct Scratch {
-    std::vector<float> chunk, segment, state;
+    std::vector<float> chunk, segment, sums;
   };
   class Pieces;
 
@@ -50,7 +50,7 @@ class Attention {
   void run_segment(const AttentionOp& op, const Item& item, std::int64_t segment, const Sums& into, Scratch& scratch) const;
   void run_chunk(const AttentionOp& op, const Item& item, std::int64_t chunk, const Sums& into, Scratch& scratch) const;
   void run_whole(const AttentionOp& op, const Item& item, Scratch& scratch) const;
-  void finish(const AttentionOp& op, const cpu::AttentionRow& row, std::int64_t first, std::int64_t heads) const;
+  void finish(const AttentionOp& op, const cpu::AttentionRow& row, std::int64_t first, std::int64_t heads, float* out) const;
   void merge_split(const AttentionOp& op, const AttentionPlan& plan, int thread);
   void merge_query(const AttentionOp& op, const Item& item, std::int64_t query);
 
@@ -58,8 +58,9 @@ class Attention {
   int threads_;
   std::vector<AttentionPlan> plans_;  // the first plan_count_ are in use
   std::size_t plan_count_ = 0;
-  std::vector<float> kept_;       // results of the segments of split items
-  std::vector<Scratch> scratch_;  // [threads]
+  std::vector<std::int32_t> rows_;  // 0, 1, 2, ...
+  std::vector<float> kept_;         // results of the segments of split items
+  std::vector<Scratch> scratch_;    // [threads]
 };
 
 }  // namespace yamata

@@ -1,6 +1,8 @@
 #include "node/cpu/attention_plan.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 namespace yamata {
 namespace {
@@ -9,16 +11,16 @@ std::int64_t parts(std::int64_t n, std::int64_t size) { return (n + size - 1) / 
 
 std::int64_t visible_cells(const AttentionOp& op, std::int64_t row) { return static_cast<std::int64_t>(op.visible[row].size()); }
 
-std::int64_t segments_of(const AttentionOp& op, std::int64_t row_begin, std::int64_t row_end) {
+std::int64_t segments_of(const AttentionOp& op, std::span<const std::int32_t> rows) {
   std::int64_t most = 0;
-  for (std::int64_t row = row_begin; row < row_end; ++row) most = std::max(most, visible_cells(op, row));
+  for (const std::int32_t row : rows) most = std::max(most, visible_cells(op, row));
   return std::max<std::int64_t>(1, parts(most, AttentionPlan::kSegment));
 }
 
 /// Number of products of queries and cells in some segments of an item.
 std::int64_t cost(const AttentionOp& op, const AttentionPlan::Item& item, std::int64_t segment, std::int64_t segments) {
   std::int64_t cells = 0;
-  for (std::int64_t row = item.row_begin; row < item.row_end; ++row)
+  for (const std::int32_t row : item.rows)
     cells += std::clamp<std::int64_t>(visible_cells(op, row) - segment * AttentionPlan::kSegment, 0, segments * AttentionPlan::kSegment);
   return std::max<std::int64_t>(1, cells * item.heads());
 }
@@ -48,14 +50,34 @@ const AttentionPlan::Item& AttentionPlan::item_of(std::int64_t piece) const {
 void AttentionPlan::make(const AttentionOp& op, int threads) {
   visible_ = op.visible;
   rows_ = op.rows, q_heads_ = op.q_heads, kv_heads_ = op.kv_heads, head_dim_ = op.head_dim, before_ = op.before, heads_ = op.heads;
+  order_rows(op);
   cut(op, threads);
   number_pieces(op, threads);
   share_out(op, threads);
 }
 
+/// Rows of a tree are ordered by the cells that they see, a parent before its children: then most of the cells that are converted for one
+/// row serve the next one, too.
+void AttentionPlan::order_rows(const AttentionOp& op) {
+  order_.resize(static_cast<std::size_t>(op.rows));
+  std::iota(order_.begin(), order_.end(), 0);
+  const auto fewer = [&](std::int32_t row, std::int32_t other) { return visible_cells(op, row) < visible_cells(op, other); };
+  if (std::ranges::is_sorted(order_, fewer) && std::ranges::adjacent_find(order_, std::not_fn(fewer)) == order_.end()) return;  // one text
+  const std::int64_t least = visible_cells(op, std::ranges::min(order_, fewer));
+  const auto tail = [&](std::int32_t row) {
+    return op.visible[row].subspan(static_cast<std::size_t>(std::max<std::int64_t>(0, least - 1)));
+  };
+  std::ranges::sort(order_, [&](std::int32_t row, std::int32_t other) {
+    const auto one = tail(row), two = tail(other);
+    const auto [at, there] = std::ranges::mismatch(one, two);
+    if (there == two.end()) return at == one.end() && row < other;
+    return at == one.end() || *at < *there;
+  });
+}
+
 /// Makes items as large as possible while there are enough pieces for all threads.
 void AttentionPlan::cut(const AttentionOp& op, int threads) {
-  const std::int64_t group = op.heads_per_kv(), segments = segments_of(op, 0, op.rows);
+  const std::int64_t group = op.heads_per_kv(), segments = segments_of(op, order_);
   const std::int64_t here = op.heads.count_of(op.q_heads), first = (op.before + op.heads.begin) / group;
   const std::int64_t kv_heads = here > 0 ? (op.before + op.heads.begin + here - 1) / group + 1 - first : 0;
   most_segments_ = segments;
@@ -70,11 +92,11 @@ void AttentionPlan::cut(const AttentionOp& op, int threads) {
   }
   items_.clear();
   for (std::int64_t row = 0; row < op.rows; row += rows) {
-    const std::int64_t row_end = std::min(op.rows, row + rows);
+    const auto its_rows = std::span(order_).subspan(static_cast<std::size_t>(row), static_cast<std::size_t>(std::min(op.rows - row, rows)));
     for (std::int64_t kv_head = first; kv_head < first + kv_heads; ++kv_head) {
       const auto [begin, end] = group_heads(op, kv_head);
       for (std::int64_t head = begin; head < end; head += heads)
-        items_.push_back({row, row_end, kv_head, head, std::min(end, head + heads), segments_of(op, row, row_end)});
+        items_.push_back({its_rows, kv_head, head, std::min(end, head + heads), segments_of(op, its_rows)});
     }
   }
 }

@@ -23,13 +23,14 @@ class AttentionPlan {
   static constexpr std::int64_t kMaxKeptFloats = 4 << 20;  ///< partial results beyond 16 MiB cost more than idle threads
 
   struct Item {
-    std::int64_t row_begin, row_end, kv_head, head_begin, head_end;  ///< heads: within the group of kv_head
-    std::int64_t segments;                                           ///< of the row that sees the most
+    std::span<const std::int32_t> rows;
+    std::int64_t kv_head, head_begin, head_end;  ///< heads: within the group of kv_head
+    std::int64_t segments;                       ///< of the row that sees the most
     std::int64_t first_piece = 0;
     std::int64_t kept = 0;  ///< offset of its partial results, in floats, if items are split
 
     std::int64_t heads() const { return head_end - head_begin; }
-    std::int64_t queries() const { return (row_end - row_begin) * heads(); }
+    std::int64_t queries() const { return std::ssize(rows) * heads(); }
   };
 
   /// The computed query heads among those that share this key/value head: [begin, end); may be empty.
@@ -57,6 +58,7 @@ class AttentionPlan {
   std::int64_t most_segments() const { return most_segments_; }
 
  private:
+  void order_rows(const AttentionOp& op);
   void cut(const AttentionOp& op, int threads);
   void number_pieces(const AttentionOp& op, int threads);
   void share_out(const AttentionOp& op, int threads);
@@ -66,6 +68,7 @@ class AttentionPlan {
   OpRange heads_;
   bool may_split_ = false;
   std::int64_t kept_floats_ = 0, most_queries_ = 0, most_segments_ = 1;
+  std::vector<std::int32_t> order_;  // rows; those that see like cells are neighbours
   std::vector<Item> items_;
   std::vector<std::int64_t> begins_;  // [threads + 1]
 };

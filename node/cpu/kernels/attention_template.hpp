@@ -11,7 +11,6 @@ namespace yamata::cpu {
 namespace {
 
 constexpr std::int64_t kMaxHeadDim = 576;
-constexpr int kPartsOfOne = 4;  ///< for a single query: parts of 16 elements of a value that are accumulated at once
 static_assert(kKeysAtOnce % 8 == 0);
 
 /// Cells are converted to floats in tiles of this many cells, once for all queries that see them: 8 KiB for heads of 64 or 128 elements, so
@@ -49,26 +48,23 @@ struct CellPlane {
   const std::byte* cell(std::int64_t i) const { return first + i * cell_bytes; }
 };
 
-/// tile[i][d] = element d of the span's cell i.
+/// tile[d] = element d of the cell.
 template <class Cells>
-inline void widen_values(CellPlane plane, CellSpan span, std::int64_t head_dim, float* tile) {
-  for (std::int64_t i = 0; i < span.count; ++i, tile += head_dim) {
-    const std::byte* cell = plane.cell(span.cells[i]);
-    for (std::int64_t d = 0; d < head_dim; d += 16) store(tile + d, Cells::widen(cell, d));
-  }
+inline void widen_value(const std::byte* cell, std::int64_t head_dim, float* tile) {
+  for (std::int64_t d = 0; d < head_dim; d += 16) store(tile + d, Cells::widen(cell, d));
 }
 
-/// Keys are interleaved in pairs, cells 8g + j and 8g + j + 4: tile[g][j][d / 8][which of the two][d % 8]. The last cell is repeated up to
-/// a multiple of kKeysAtOnce; scores of the repetitions are not used.
+/// Two keys, interleaved: tile[d / 8][which of the two][d % 8].
 template <class Cells>
-inline void widen_keys(CellPlane plane, CellSpan span, std::int64_t head_dim, float* tile) {
-  const std::int64_t padded = (span.count + kKeysAtOnce - 1) / kKeysAtOnce * kKeysAtOnce;
-  const auto cell = [&](std::int64_t i) { return plane.cell(span.cells[i < span.count ? i : span.count - 1]); };
-  for (std::int64_t pair = 0; pair < padded / 2; ++pair) {
-    const std::int64_t i = pair / 4 * 8 + pair % 4;
-    const std::byte *one = cell(i), *other = cell(i + 4);
-    for (std::int64_t d = 0; d < head_dim; d += 16, tile += 32) store_eights(tile, Cells::widen(one, d), Cells::widen(other, d));
+inline void widen_keys(const std::byte* one, const std::byte* other, std::int64_t head_dim, float* tile) {
+  if (one == other) {
+    for (std::int64_t d = 0; d < head_dim; d += 16, tile += 32) {
+      const F32x16 both = Cells::widen(one, d);
+      store_eights(tile, both, both);
+    }
+    return;
   }
+  for (std::int64_t d = 0; d < head_dim; d += 16, tile += 32) store_eights(tile, Cells::widen(one, d), Cells::widen(other, d));
 }
 
 /// Calls `use` with the cell format of `type`.
@@ -92,7 +88,9 @@ inline std::int64_t cell_bytes(TensorType type, std::int64_t head_dim) {
   return bytes;
 }
 
-/// A tile of one plane's cells as floats. The next row uses it again if it sees the same cells.
+/// A tile of one plane's cells as floats. The next row uses it again; of rows of a tree, which see the same text but other guesses, only
+/// the cells that differ are converted. Keys are interleaved in pairs, entries 8g + j and 8g + j + 4, and their number is rounded up to a
+/// multiple of 8 with other cells, whose scores are not used.
 template <Plane kPlane>
 class CellTile {
  public:
@@ -104,11 +102,10 @@ class CellTile {
     if (!holds(span)) {
       with_cells(type_, [&](auto cells) {
         if constexpr (kPlane == Plane::kKeys)
-          widen_keys<decltype(cells)>(plane_, span, head_dim_, floats_);
+          renew_keys<decltype(cells)>(span);
         else
-          widen_values<decltype(cells)>(plane_, span, head_dim_, floats_);
+          renew_values<decltype(cells)>(span);
       });
-      held_ = span;
       next_ = next;
     }
     return floats_;
@@ -126,21 +123,48 @@ class CellTile {
 
  private:
   bool holds(CellSpan span) const {
-    if (span.count > held_.count) return false;
-    return span.cells == held_.cells ||
-           __builtin_memcmp(span.cells, held_.cells, static_cast<std::size_t>(span.count) * sizeof *span.cells) == 0;
+    return span.count <= held_count_ && __builtin_memcmp(span.cells, held_, static_cast<std::size_t>(span.count) * sizeof *held_) == 0;
+  }
+  /// Whether entry i of the span needs no conversion.
+  bool holds(CellSpan span, std::int64_t i) const { return i < held_count_ && (i >= span.count || held_[i] == span.cells[i]); }
+
+  template <class Cells>
+  void renew_keys(CellSpan span) {
+    const std::int64_t padded = (span.count + 7) / 8 * 8;
+    const auto hold = [&](std::int64_t i) {
+      held_[i] = span.cells[i < span.count ? i : span.count - 1];
+      return plane_.cell(held_[i]);
+    };
+    for (std::int64_t pair = 0; pair < padded / 2; ++pair) {
+      const std::int64_t i = pair / 4 * 8 + pair % 4;
+      if (holds(span, i) && holds(span, i + 4)) continue;
+      const std::byte *one = hold(i), *other = hold(i + 4);
+      widen_keys<Cells>(one, other, head_dim_, floats_ + 2 * pair * head_dim_);
+    }
+    if (held_count_ < padded) held_count_ = padded;
+  }
+  template <class Cells>
+  void renew_values(CellSpan span) {
+    for (std::int64_t i = 0; i < span.count; ++i) {
+      if (holds(span, i)) continue;
+      held_[i] = span.cells[i];
+      widen_value<Cells>(plane_.cell(held_[i]), head_dim_, floats_ + i * head_dim_);
+    }
+    if (held_count_ < span.count) held_count_ = span.count;
   }
 
   CellPlane plane_;
   TensorType type_;
   std::int64_t head_dim_;
-  CellSpan held_{nullptr, 0}, next_{nullptr, 0};
+  CellSpan next_{nullptr, 0};
+  std::int64_t held_count_ = 0;
+  std::int32_t held_[tile_cells(64)];
   alignas(64) float floats_[kTileFloats];
 };
 
-/// p[0..kKeysAtOnce) = the dot products of a query with kKeysAtOnce keys. kHeadDim is the head's size, which unrolls the loop; if it is 0,
-/// the size is `head_dim`.
-template <int kHeadDim>
+/// p[0..kKeys) = the dot products of a query with kKeys keys; writes kKeysAtOnce elements. kHeadDim is the head's size, which unrolls the
+/// loop; if it is 0, the size is `head_dim`.
+template <int kHeadDim, int kKeys>
 inline void score(const float* q, const float* k, std::int64_t head_dim, float* p) {
   if constexpr (kHeadDim > 0) head_dim = kHeadDim;
   F32x16 sums[kKeysAtOnce / 2];
@@ -150,7 +174,7 @@ inline void score(const float* q, const float* k, std::int64_t head_dim, float* 
   for (std::int64_t d = 0; d < head_dim; d += 8) {
     const F32x16 query = load_twice(q + d);
 #pragma GCC unroll 8
-    for (int j = 0; j < kKeysAtOnce / 2; ++j) sums[j] = fma(query, load(k + 2 * (j * head_dim + d)), sums[j]);
+    for (int j = 0; j < kKeys / 2; ++j) sums[j] = fma(query, load(k + 2 * (j * head_dim + d)), sums[j]);
   }
   reduce_eights(sums, p);
 }
@@ -163,7 +187,10 @@ inline void score_heads(const AttentionArgs& a, CellTile<Plane::kKeys>& cells, c
   for (std::int64_t head = 0; head < a.heads; ++head, q += a.head_dim, p += kAttentionChunk) {
     for (std::int64_t i = 0; i < count; i += kKeysAtOnce) {
       cells.fetch(share);
-      score<kHeadDim>(q, tile + i * a.head_dim, a.head_dim, p + i);
+      if (count - i <= 8)
+        score<kHeadDim, 8>(q, tile + i * a.head_dim, a.head_dim, p + i);
+      else
+        score<kHeadDim, kKeysAtOnce>(q, tile + i * a.head_dim, a.head_dim, p + i);
     }
   }
 }
@@ -198,13 +225,13 @@ inline void softmax_weights(float* p, std::int64_t count, float scale, float* pe
   *total = reduce_add(sum);
 }
 
-/// out[query][0..16 kParts) += the sum of p times v over a tile's cells, in cell order.
+/// out[query][0..16 kParts) += the sum of p times v over a tile's cells, in cell order. `first`: out is 0.
 template <int kQueries, int kParts>
-inline void add_values(const float* p, const float* v, std::int64_t count, std::int64_t head_dim, float* out) {
+inline void add_values(const float* p, const float* v, std::int64_t count, std::int64_t head_dim, bool first, float* out) {
   const auto place = [&](int i) { return out + i / kParts * head_dim + 16 * (i % kParts); };
   F32x16 sums[kQueries][kParts];
 #pragma GCC unroll 16
-  for (int i = 0; i < kQueries * kParts; ++i) sums[i / kParts][i % kParts] = load(place(i));
+  for (int i = 0; i < kQueries * kParts; ++i) sums[i / kParts][i % kParts] = first ? set1(0.0f) : load(place(i));
   for (std::int64_t cell = 0; cell < count; ++cell, v += head_dim) {
     F32x16 values[kParts];
 #pragma GCC unroll 4
@@ -221,8 +248,8 @@ inline void add_values(const float* p, const float* v, std::int64_t count, std::
 }
 
 /// The same for 16 elements of one query.
-inline void add_few_values(const float* p, const float* v, std::int64_t count, std::int64_t head_dim, float* out) {
-  F32x16 sum = load(out);
+inline void add_few_values(const float* p, const float* v, std::int64_t count, std::int64_t head_dim, bool first, float* out) {
+  F32x16 sum = first ? set1(0.0f) : load(out);
   for (std::int64_t cell = 0; cell < count; ++cell, v += head_dim) sum = fma(set1(p[cell]), load(v), sum);
   store(out, sum);
 }
@@ -231,17 +258,22 @@ inline void add_few_values(const float* p, const float* v, std::int64_t count, s
 /// its share of the next cells.
 template <int kQueries, int kParts>
 inline void add_tile(const AttentionArgs& a, CellTile<Plane::kValues>& cells, const float* p, const float* tile, std::int64_t count,
-                     float* out) {
+                     bool first, float* out) {
   const std::int64_t all = a.heads * a.head_dim, part = (tile_cells(a.head_dim) * kQueries * 16 + all - 1) / all;
   std::int64_t d = 0;
   for (; d + 16 * kParts <= a.head_dim; d += 16 * kParts) {
     cells.fetch(part * kParts);
-    add_values<kQueries, kParts>(p, tile + d, count, a.head_dim, out + d);
+    add_values<kQueries, kParts>(p, tile + d, count, a.head_dim, first, out + d);
   }
   for (; d < a.head_dim; d += 16) {
     cells.fetch(part);
-    for (int i = 0; i < kQueries; ++i) add_few_values(p + i * kAttentionChunk, tile + d, count, a.head_dim, out + i * a.head_dim + d);
+    for (int i = 0; i < kQueries; ++i)
+      add_few_values(p + i * kAttentionChunk, tile + d, count, a.head_dim, first, out + i * a.head_dim + d);
   }
+}
+
+inline void fetch_floats(const float* x, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; i += 16) __builtin_prefetch(x + i);
 }
 
 /// At most `most` cells of a row from entry `begin` on; empty if the row has fewer.
@@ -271,6 +303,7 @@ void attention(const AttentionArgs& a) {
   {
     CellTile<Plane::kKeys> keys(a.k, a.k_type, a.head_dim);
     each_tile(a, chunk_begin, keys, [&](std::int64_t r, std::int64_t begin, std::int64_t count, const float* tile) {
+      if (begin == chunk_begin && r > 0) fetch_floats(a.rows[r - 1].q, a.heads * a.head_dim);
       score_tile(a, keys, a.rows[r].q, tile, count, p + r * a.heads * kAttentionChunk + begin - chunk_begin);
     });
   }
@@ -281,18 +314,18 @@ void attention(const AttentionArgs& a) {
       if (a.softcap > 0) cap_scores(scores, count, a.scale, a.softcap);
       softmax_weights(scores, count, a.softcap > 0 ? 1.0f : a.scale, a.rows[r].peak + head, a.rows[r].total + head);
     }
-    for (std::int64_t i = 0; i < a.heads * a.head_dim; i += 16) store(a.rows[r].out + i, set1(0.0f));
   }
   CellTile<Plane::kValues> values(a.v, a.v_type, a.head_dim);
   each_tile(a, chunk_begin, values, [&](std::int64_t r, std::int64_t begin, std::int64_t count, const float* tile) {
     const float* weights = p + r * a.heads * kAttentionChunk + begin - chunk_begin;
     float* out = a.rows[r].out;
+    const bool first = begin == chunk_begin;
     std::int64_t head = 0;
     for (; head + kQueriesAtOnce <= a.heads; head += kQueriesAtOnce) {
-      add_tile<kQueriesAtOnce, kPartsAtOnce>(a, values, weights + head * kAttentionChunk, tile, count, out + head * a.head_dim);
+      add_tile<kQueriesAtOnce, kPartsAtOnce>(a, values, weights + head * kAttentionChunk, tile, count, first, out + head * a.head_dim);
     }
     for (; head < a.heads; ++head) {
-      add_tile<1, kPartsOfOne>(a, values, weights + head * kAttentionChunk, tile, count, out + head * a.head_dim);
+      add_tile<1, kPartsOfOne>(a, values, weights + head * kAttentionChunk, tile, count, first, out + head * a.head_dim);
     }
   });
 }
@@ -317,16 +350,17 @@ void merge_attention(const AttentionRow& into, const AttentionRow& next, std::in
   }
 }
 
-void finish_attention(const AttentionRow& row, std::int64_t heads, std::int64_t head_dim, const float* sinks) {
-  for (std::int64_t head = 0; head < heads; ++head) {
-    float* out = row.out + head * head_dim;
+void finish_attention(const AttentionRow& row, std::int64_t heads, std::int64_t head_dim, const float* sinks, float* out) {
+  const float* sums = row.out;
+  for (std::int64_t head = 0; head < heads; ++head, sums += head_dim, out += head_dim) {
+    float keep = 1;
     if (sinks) {
-      const float peak = sinks[head] > row.peak[head] ? sinks[head] : row.peak[head], keep = exp_one(row.peak[head] - peak);
+      const float peak = sinks[head] > row.peak[head] ? sinks[head] : row.peak[head];
+      keep = exp_one(row.peak[head] - peak);
       row.total[head] = row.total[head] * keep + exp_one(sinks[head] - peak);
       row.peak[head] = peak;
-      for (std::int64_t d = 0; d < head_dim; d += 16) store(out + d, mul(load(out + d), set1(keep)));
     }
-    for (std::int64_t d = 0; d < head_dim; d += 16) store(out + d, div(load(out + d), set1(row.total[head])));
+    for (std::int64_t d = 0; d < head_dim; d += 16) store(out + d, div(mul(load(sums + d), set1(keep)), set1(row.total[head])));
   }
 }
 

@@ -110,9 +110,9 @@ struct KernelTable {
   /// Merges the result of the following chunk into that of the chunks before, with the online softmax (Ghidorah's merge, algorithms of
   /// HCMP).
   void (*merge_attention)(const AttentionRow& into, const AttentionRow& next, std::int64_t heads, std::int64_t head_dim);
-  /// out /= total, after all chunks are merged. Before the division, each head's sink, if there is one, is merged like a chunk without
-  /// values.
-  void (*finish_attention)(const AttentionRow& row, std::int64_t heads, std::int64_t head_dim, const float* sinks);
+  /// out = row.out / row.total, after all chunks are merged. Before the division, each head's sink, if there is one, is merged like a chunk
+  /// without values.
+  void (*finish_attention)(const AttentionRow& row, std::int64_t heads, std::int64_t head_dim, const float* sinks, float* out);
   /// Writes `n` floats (head_dim) into a cell of a plane: F32, F16 (rounded to nearest), or Q8_0 as GGUF defines it.
   void (*store_cell)(const float* x, std::int64_t n, TensorType type, void* plane, std::int64_t cell);
 };

@@ -16,7 +16,7 @@ struct I32x16 {
 };
 
 constexpr int kFloatColumns = 4;
-constexpr int kKeysAtOnce = 8, kQueriesAtOnce = 3, kPartsAtOnce = 2;
+constexpr int kKeysAtOnce = 8, kQueriesAtOnce = 3, kPartsAtOnce = 2, kPartsOfOne = 4;
 
 inline F32x16 set1(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
 inline F32x16 load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }

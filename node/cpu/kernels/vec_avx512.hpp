@@ -16,7 +16,7 @@ struct I32x16 {
 };
 
 constexpr int kFloatColumns = 8;
-constexpr int kKeysAtOnce = 16, kQueriesAtOnce = 4, kPartsAtOnce = 4;
+constexpr int kKeysAtOnce = 16, kQueriesAtOnce = 4, kPartsAtOnce = 4, kPartsOfOne = 8;
 
 inline __m512 join_floats(__m256 lo, __m256 hi) { return _mm512_insertf32x8(_mm512_castps256_ps512(lo), hi, 1); }
 inline F32x16 set1(float x) { return {_mm512_set1_ps(x)}; }

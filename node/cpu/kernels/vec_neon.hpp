@@ -18,7 +18,7 @@ struct I32x16 {
 };
 
 constexpr int kFloatColumns = 4;
-constexpr int kKeysAtOnce = 8, kQueriesAtOnce = 2, kPartsAtOnce = 2;
+constexpr int kKeysAtOnce = 8, kQueriesAtOnce = 2, kPartsAtOnce = 2, kPartsOfOne = 4;
 
 #define YAMATA_EACH(type, expression)                                        \
   type out;                                                                  \

@@ -19,7 +19,7 @@ struct I32x16 {
 constexpr int kFloatColumns = 4;
 /// Unrolling of attention, as far as there are registers: keys that a query is multiplied by at once; queries and parts of 16 elements to
 /// which values are added at once.
-constexpr int kKeysAtOnce = 8, kQueriesAtOnce = 2, kPartsAtOnce = 2;
+constexpr int kKeysAtOnce = 8, kQueriesAtOnce = 2, kPartsAtOnce = 2, kPartsOfOne = 4;
 
 template <class Op>
 inline F32x16 each(Op op) {

@@ -134,7 +134,7 @@ std::vector<std::int64_t> loads(const AttentionPlan& plan, const AttentionOp& op
     for (std::int64_t piece = plan.begin(thread); piece < plan.begin(thread + 1); ++piece) {
       const AttentionPlan::Item& item = plan.item_of(piece);
       const std::int64_t first = plan.split() ? piece - item.first_piece : 0, segments = plan.split() ? 1 : item.segments;
-      for (std::int64_t row = item.row_begin; row < item.row_end; ++row) {
+      for (const std::int32_t row : item.rows) {
         const auto cells = static_cast<std::int64_t>(op.visible[row].size());
         loads[static_cast<std::size_t>(thread)] +=
             item.heads() * std::clamp<std::int64_t>(cells - first * kSegment, 0, segments * kSegment);
@@ -195,6 +195,18 @@ TEST(AttentionPlan, ItemsAreSplit_onlyWhereTheyAreFew) {
 TEST(AttentionPlan, RowsOfARun_shareOnePassAsFarAsThreadsStayBusy) {
   EXPECT_EQ(Planned({4, 8, 64}, 2000, 16, 2).plan.items().size(), 4u);
   EXPECT_EQ(Planned({4, 8, 64}, 2000, 64, 2).plan.items().size(), 16u);
+}
+
+TEST(AttentionPlan, RowsOfATree_areOrderedByWhatTheySee) {
+  const std::vector<std::vector<std::int32_t>> seen{{7, 9}, {7, 9, 1}, {7, 9, 2}, {7, 9, 1, 3}, {7, 9, 2, 4}};
+  const std::vector<std::span<const std::int32_t>> visible(seen.begin(), seen.end());
+  AttentionOp op{};
+  op.rows = 5, op.q_heads = 1, op.kv_heads = 1, op.head_dim = 64, op.visible = visible.data();
+  AttentionPlan plan;
+  plan.make(op, 1);
+  ASSERT_EQ(plan.items().size(), 1u);
+  const auto rows = plan.items()[0].rows;
+  EXPECT_EQ(std::vector(rows.begin(), rows.end()), (std::vector<std::int32_t>{0, 1, 3, 2, 4}));
 }
 
 TEST(AttentionPlan, PartialResultsThatWouldTakeMuchMemory_areNotKept) {

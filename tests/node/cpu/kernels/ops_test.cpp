@@ -254,7 +254,7 @@ struct AttentionCase {
     }
     for (std::size_t i = 0; i < chosen.size(); ++i)
       table.finish_attention({nullptr, nullptr, 0, peaks[i].data(), totals[i].data(), out[i].data()}, kHeads, head_dim,
-                             sinks.empty() ? nullptr : sinks.data());
+                             sinks.empty() ? nullptr : sinks.data(), out[i].data());
     return out;
   }
   double exact(std::size_t row, std::size_t head, std::size_t d) const {
