@@ -158,16 +158,19 @@ void profile_the_units(const ProfileOptions& o, const Topology& topology, cpu::I
   UnitProfileNeeds needs = default_needs(model.h);
   needs.cache_types = o.cache_types;
   needs.repack = o.repack;
+  needs.attention_cut = o.attention_cut;
   const UnitProfile found = profile_units(model, units, isa, place, needs, stop_where_interrupted);
   char host[256] = "localhost";
   gethostname(host, sizeof(host) - 1);
   const int threads = static_cast<int>(cpus_of(units, topology).size());
-  keep_unit_profile(measurement_folder(), {host, cpu::isa_name(isa), model.file.fingerprint(), threads, 0, 1, o.numa, names_of(units)},
-                    found, std::time(nullptr));
+  keep_unit_profile(measurement_folder(),
+                    {host, cpu::isa_name(isa), model.file.fingerprint(), threads, 0, 1, o.numa, kept_name(units, o.attention_cut)}, found,
+                    std::time(nullptr));
   print_out(to_table(found, units));
   write_outputs({{o.json_file, [&] { return to_json(found, units); }}});
   if (!rates) return;
   const auto unit = make_split_unit(units, false, isa, place);
+  unit->divide_attention(o.attention_cut);
   apply(found, ShareRule::kTuned, *unit);
   profile_the_trees(o, model, *rates, *unit, units);
 }

@@ -41,6 +41,7 @@ Flags profile_flags() {
   add("--no-repack", "Keep the weights in the file's layout");
   add("--units", "With -m: only measure the best shares of a layer for these units, such as cpu:0-3+cpu:4-7, and keep them for later runs",
       FlagKind::kWord, "UNITS", "auto");
+  add("--attention-cut", kAttentionCutHelp, FlagKind::kWord, "CUT", "heads");
   add("--tree-from",
       "With --units and --heads: build trees of 2 to 64 rows from this file of acceptance --json, measure a step with each, and choose the "
       "one with the most tokens per second (Ghidorah's ARCA)",
@@ -60,6 +61,7 @@ ProfileOptions read_profile(const GivenFlags& r) {
   o.repack = !r.given("no-repack");
   o.json_file = r.text("json");
   o.units = parse_units(r.text("units"));
+  o.attention_cut = parse_attention_cut(r.text("attention-cut"), o.units);
   for (const char* flag : {"units", "widths", "contexts", "no-repack", "cache-type-k", "cache-type-v"}) {
     if (r.given(flag) && o.model.empty())
       throw UsageError(fmt::format("{} has no effect without a model; name one with -m FILE.gguf", r.shown(flag)));

@@ -67,11 +67,15 @@ void OpCutter::begin_labelled() {
 
 /// Gives the work up to the next synchronization a label, and records its division.
 void OpCutter::labelled(int label, const Cut& cut, std::int64_t count) {
-  label_ = label_ ? UnitShares::kOther : label;
   std::array<double, kMaxUnits> fractions{};
   for (std::size_t unit = 0; unit < units_.size(); ++unit)
     fractions[unit] = static_cast<double>(cut.count(unit)) / static_cast<double>(count);
-  shares_.given(label, std::span(fractions).first(units_.size()));
+  labelled(label, fractions);
+}
+
+void OpCutter::labelled(int label, std::span<const double> fractions) {
+  label_ = label_ ? UnitShares::kOther : label;
+  shares_.given(label, fractions.first(units_.size()));
 }
 
 // Synchronizations.

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "node/compute_unit.hpp"
@@ -20,6 +21,16 @@
 
 namespace yamata {
 
+/// How the units divide attention.
+enum class AttentionCut {
+  kHeads,    ///< by heads; in a long context with too few heads, by segments of the cache
+  kDynamic,  ///< from two segments on, one unit has the first segments of the cache, and the others have the rest and the tree; the shares
+             ///< say where the boundary is (Ghidorah, dynamic partitioning)
+  kStatic,   ///< the same, with the boundary at the last edge of a segment before the run's first token
+};
+
+inline constexpr std::array<std::string_view, 3> kAttentionCutNames{"heads", "dynamic", "static"};
+
 /// One unit computes each output as a whole, so no bit depends on the division. Each operation has a function that says how to divide it;
 /// without one, the first unit computes it between two synchronizations. The units synchronize (BarrierOp) where one would read or
 /// overwrite what another has written, or may still be reading, since the last synchronization. The units prepare the input of products
@@ -28,6 +39,9 @@ class OpCutter {
  public:
   /// `memory`: a unit whose memory all units can access. All units outlive this.
   OpCutter(std::span<const std::unique_ptr<ComputeUnit>> units, ComputeUnit& memory, UnitBarrier& barrier, UnitShares& shares);
+
+  /// `dense`: the unit that has the first segments. The default is kHeads.
+  void divide_attention(AttentionCut cut, std::size_t dense);
 
   /// Divides the list, which must outlive the run of the resulting lists, and prepares the synchronizations. Throws std::bad_alloc.
   void cut(std::span<const Op> ops);
@@ -83,10 +97,14 @@ class OpCutter {
   int label_of(const AttentionOp& op);
   void begin_labelled();
   void labelled(int label, const Cut& cut, std::int64_t count);
+  void labelled(int label, std::span<const double> fractions);
   const AttentionOp* attention_of(const float* q) const;
   const Heads* heads_of(const LinearOp& op, std::span<const double> shares);
   Heads heads_of(const StoreOp& store, std::span<const double> shares) const;
   std::int64_t segments_of(const AttentionOp& op, std::span<const double> shares) const;
+  /// Per unit, its segments.
+  using Segments = std::array<OpRange, kMaxUnits>;
+  Segments cut_of_segments(std::int64_t count, std::span<const double> shares, std::optional<std::int64_t> boundary) const;
 
   /// Records the accesses of the next operation, after a synchronization if one is needed.
   void access(std::span<const UnitAccess> accesses);
@@ -99,7 +117,7 @@ class OpCutter {
   void cut_input_alone(const LinearOp& op);
   void cut_heads(const AttentionOp& op, const Cut& heads, const UnitAccess& cells);
   void cut_segments(const AttentionOp& op, std::int64_t segments, int label);
-  void cut_parts(const AttentionPartOp& op, const Cut& segments);
+  void cut_parts(const AttentionPartOp& op, const Segments& segments);
   void reserve();
   GroupExchange& units_of(const SharedColumns& share, std::size_t unit);
   std::span<const std::int64_t> lone_cuts(std::int64_t cols);
@@ -109,6 +127,8 @@ class OpCutter {
   UnitShares& shares_;
   MemberUnits member_;
   PackedLayouts layouts_;
+  AttentionCut attention_cut_ = AttentionCut::kHeads;
+  std::size_t dense_unit_ = 0;
 
   std::span<const Op> ops_;
   std::size_t at_ = 0;  // of the operation that is being divided

@@ -13,6 +13,13 @@ constexpr double kUneven = 0.02;
 // The same for attention, where segments would have to be merged.
 constexpr double kUnevenHeads = 0.05;
 
+/// Cells before the first token of the run.
+std::int64_t cells_before(const AttentionOp& op) {
+  std::int64_t least = std::ssize(op.visible[0]);
+  for (std::int64_t row = 1; row < op.rows; ++row) least = std::min(least, std::ssize(op.visible[row]));
+  return std::max<std::int64_t>(0, least - 1);
+}
+
 std::int64_t most_cells(const AttentionOp& op) {
   std::int64_t most = 0;
   for (std::int64_t row = 0; row < op.rows; ++row) most = std::max(most, static_cast<std::int64_t>(op.visible[row].size()));
@@ -93,12 +100,35 @@ void OpCutter::cut_op(const StoreOp& op) {
 
 // Attention.
 
+void OpCutter::divide_attention(AttentionCut cut, std::size_t dense) { attention_cut_ = cut, dense_unit_ = dense; }
+
 /// Number of the cache's segments to divide among the units; 0: whole heads are divided.
 std::int64_t OpCutter::segments_of(const AttentionOp& op, std::span<const double> shares) const {
   constexpr std::int64_t kMaxFloats = 4 << 20;  // the limit is that of a single unit
   const std::int64_t segments = (most_cells(op) + kAttentionSegment - 1) / kAttentionSegment;
-  const bool few = segments < 2 * std::ssize(units_) || op.rows * op.q_heads * segments * (op.head_dim + 2) > kMaxFloats;
-  return few || unevenness(cut_of(op.q_heads, 1, shares), shares) <= kUnevenHeads ? 0 : segments;
+  if (op.rows * op.q_heads * segments * (op.head_dim + 2) > kMaxFloats) return 0;
+  if (units_.size() > 1 && attention_cut_ == AttentionCut::kStatic) return segments;
+  if (attention_cut_ == AttentionCut::kDynamic) return segments < 2 ? 0 : segments;
+  return segments < 2 * std::ssize(units_) || unevenness(cut_of(op.q_heads, 1, shares), shares) <= kUnevenHeads ? 0 : segments;
+}
+
+/// Divides segments by the shares. The first ones are those of the dense unit: before `boundary`, if there is one.
+OpCutter::Segments OpCutter::cut_of_segments(std::int64_t count, std::span<const double> shares,
+                                             std::optional<std::int64_t> boundary) const {
+  std::array<std::size_t, kMaxUnits> order{dense_unit_};
+  std::size_t next = 1;
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+    if (unit != dense_unit_) order[next++] = unit;
+  }
+  Segments segments{};
+  if (boundary) segments[dense_unit_] = {0, *boundary};
+  const auto those = std::span(order).first(next).subspan(boundary ? 1 : 0);
+  std::array<double, kMaxUnits> of_those{};
+  for (std::size_t i = 0; i < those.size(); ++i) of_those[i] = shares[those[i]];
+  const std::int64_t first = boundary.value_or(0);
+  const Cut cut = cut_of(count - first, 1, std::span(of_those).first(those.size()));
+  for (std::size_t i = 0; i < those.size(); ++i) segments[those[i]] = {first + cut.at[i], first + cut.at[i + 1]};
+  return segments;
 }
 
 int OpCutter::label_of(const AttentionOp& op) {
@@ -110,12 +140,14 @@ int OpCutter::label_of(const AttentionOp& op) {
 }
 
 void OpCutter::cut_op(const AttentionOp& op) {
-  if (heads_ && heads_->whole_groups && heads_->store->q == op.q && heads_->queries.at[units_.size()] == op.q_heads)
-    return cut_heads(op, heads_->queries, UnitAccess::cells(op.cache_k, op.kv_heads, heads_->keys, false));
-  begin_labelled();
   const int label = label_of(op);
   const auto shares = shares_.of(label);
-  if (const std::int64_t segments = segments_of(op, shares); segments > 0) return cut_segments(op, segments, label);
+  const std::int64_t segments = segments_of(op, shares);
+  const bool as_products = heads_ && heads_->whole_groups && heads_->store->q == op.q && heads_->queries.at[units_.size()] == op.q_heads;
+  if (as_products && (segments == 0 || attention_cut_ == AttentionCut::kHeads))
+    return cut_heads(op, heads_->queries, UnitAccess::cells(op.cache_k, op.kv_heads, heads_->keys, false));
+  begin_labelled();
+  if (segments > 0) return cut_segments(op, segments, label);
   const Cut heads = cut_of(op.q_heads, 1, shares);
   cut_heads(op, heads, UnitAccess::whole(op.cache_k, static_cast<std::size_t>(op.kv_heads) * sizeof(void*), false));
   labelled(label, heads, op.q_heads);
@@ -137,28 +169,33 @@ void OpCutter::cut_segments(const AttentionOp& op, std::int64_t segments, int la
   const std::int64_t states = segments * op.rows * op.q_heads;
   float* out = partials_.data();
   const AttentionPartials partials{0, segments, out, out + states * op.head_dim, out + states * (op.head_dim + 1)};
-  const Cut cut = cut_of(segments, 1, shares_.of(label));
+  const bool fixed = attention_cut_ == AttentionCut::kStatic;
+  const Segments cut =
+      cut_of_segments(segments, shares_.of(label), fixed ? std::optional(cells_before(op) / kAttentionSegment) : std::nullopt);
   cut_parts({op, partials}, cut);
-  labelled(label, cut, segments);
+  std::array<double, kMaxUnits> fractions{};
+  for (std::size_t unit = 0; unit < units_.size(); ++unit)
+    fractions[unit] = static_cast<double>(cut[unit].end - cut[unit].begin) / static_cast<double>(segments);
+  labelled(label, fractions);
   cut_op(MergeAttentionOp{op, partials});
 }
 
 void OpCutter::cut_op(const AttentionPartOp& op) {
-  cut_parts(op, cut_of(op.partials.last - op.partials.first, 1, shares_.of(label_of(op.attention))));
+  cut_parts(op, cut_of_segments(op.partials.last - op.partials.first, shares_.of(label_of(op.attention)), std::nullopt));
 }
 
-void OpCutter::cut_parts(const AttentionPartOp& op, const Cut& segments) {
+/// `segments`: those of each unit, counted from the first of the operation.
+void OpCutter::cut_parts(const AttentionPartOp& op, const Segments& segments) {
   const AttentionOp& a = op.attention;
-  const std::int64_t width = a.q_heads * a.head_dim, states = a.rows * a.q_heads, count = segments.at[units_.size()];
+  const std::int64_t width = a.q_heads * a.head_dim, states = a.rows * a.q_heads, count = op.partials.last - op.partials.first;
   access(std::array{UnitAccess::whole(a.q, static_cast<std::size_t>(a.rows * width) * sizeof(float), false),
                     UnitAccess::whole(a.cache_k, static_cast<std::size_t>(a.kv_heads) * sizeof(void*), false),
                     UnitAccess::whole(op.partials.out, static_cast<std::size_t>(count * states * a.head_dim) * sizeof(float), true)});
   for (std::size_t unit = 0; unit < units_.size(); ++unit) {
-    if (segments.count(unit) == 0) continue;
-    const std::int64_t first = segments.at[unit];
-    const AttentionPartials part{op.partials.first + first, op.partials.first + segments.at[unit + 1],
-                                 op.partials.out + first * states * a.head_dim, op.partials.peak + first * states,
-                                 op.partials.total + first * states};
+    const auto [begin, end] = segments[unit];
+    if (begin == end) continue;
+    const AttentionPartials part{op.partials.first + begin, op.partials.first + end, op.partials.out + begin * states * a.head_dim,
+                                 op.partials.peak + begin * states, op.partials.total + begin * states};
     lists_[unit].push_back(AttentionPartOp{a, part});
   }
 }

@@ -20,7 +20,7 @@ std::vector<double> shares_of(const std::vector<UnitPart>& parts) {
 }
 
 /// The index of the device; 0 if there is none.
-std::size_t memory_of(const std::vector<UnitPart>& parts) {
+std::size_t device_of(const std::vector<UnitPart>& parts) {
   const auto device = std::ranges::find_if(parts, &UnitPart::device);
   return device == parts.end() ? 0 : static_cast<std::size_t>(device - parts.begin());
 }
@@ -35,7 +35,8 @@ std::vector<std::unique_ptr<ComputeUnit>> units_of(std::vector<UnitPart>& parts)
 
 SplitUnit::SplitUnit(std::vector<UnitPart> parts, bool adapts, int spins)
     : units_(units_of(parts)),
-      memory_(*units_[memory_of(parts)]),
+      dense_unit_(device_of(parts)),
+      memory_(*units_[dense_unit_]),
       shares_(shares_of(parts), adapts),
       barrier_(static_cast<int>(units_.size()), spins),
       cutter_(units_, memory_, barrier_, shares_),

@@ -56,6 +56,8 @@ class SplitUnit final : public ComputeUnit {
   /// measured, even with one unit (Ghidorah). For this, units synchronize more often.
   void divide_attention_apart() { cutter_.divide_attention_apart(); }
   int units() const { return static_cast<int>(units_.size()); }
+  /// Of the first segments of a cache, if it is divided by segments, the device computes the attention, or else the first unit.
+  void divide_attention(AttentionCut cut) { cutter_.divide_attention(cut, dense_unit_); }
   /// The shares, by kind of work. Like the next function, not to be called while it computes.
   UnitShares& shares() { return shares_; }
   /// Seconds that a unit has spent on the work with that number in the latest list.
@@ -67,7 +69,8 @@ class SplitUnit final : public ComputeUnit {
 
   std::vector<std::string> names_;
   std::vector<std::unique_ptr<ComputeUnit>> units_;
-  ComputeUnit& memory_;  // the unit that allocates the common memory
+  std::size_t dense_unit_;  // the device, if there is one
+  ComputeUnit& memory_;     // the unit that allocates the common memory
   UnitShares shares_;
   UnitBarrier barrier_;
   OpCutter cutter_;

@@ -44,12 +44,17 @@ struct Units {
   std::vector<double> shares;
   bool adapts = false;
   bool graphs = true, stream_waits = true;  ///< for devices
+  AttentionCut attention = AttentionCut::kHeads;
 
   std::unique_ptr<ComputeUnit> make() const {
     if (threads.size() == 1) return std::move(parts()[0].unit);
     return split();
   }
-  std::unique_ptr<SplitUnit> split() const { return std::make_unique<SplitUnit>(parts(), adapts, kSpinsUnbound); }
+  std::unique_ptr<SplitUnit> split() const {
+    auto unit = std::make_unique<SplitUnit>(parts(), adapts, kSpinsUnbound);
+    unit->divide_attention(attention);
+    return unit;
+  }
   std::vector<UnitPart> parts() const {
     std::vector<UnitPart> parts;
     for (std::size_t i = 0; i < threads.size(); ++i) {
@@ -71,6 +76,7 @@ struct Units {
       units.shares.push_back(std::uniform_real_distribution(0.02, 1.0)(random));
     }
     units.graphs = random() % 4 != 0, units.stream_waits = random() % 2 == 0;
+    units.attention = static_cast<AttentionCut>(random() % 3);
     return units;
   }
 };
@@ -259,9 +265,13 @@ TEST_F(UnitsTest, aLongContextIsCutInSegmentsWithTheSameBits) {
   const std::vector<int> widths{600, 300, 1, 5};
   const LayerRange range{0, 2};
   const Results expected = alone(range, widths, CacheType::kF16);
-  for (const Units& units :
-       {Units{{1, 1}, {0.56, 0.44}}, Units{{1, 1}, {0.9, 0.1}}, Units{{2, 1}, {0.3, 0.7}, true}, Units{{1, kMinThreads}, {0.44, 0.56}}}) {
+  using enum AttentionCut;
+  for (const auto& [units, cut] :
+       {std::pair{Units{{1, 1}, {0.56, 0.44}}, kHeads}, std::pair{Units{{1, 1}, {0.9, 0.1}}, kStatic},
+        std::pair{Units{{2, 1}, {0.3, 0.7}, true}, kDynamic}, std::pair{Units{{1, kMinThreads}, {0.44, 0.56}}, kHeads},
+        std::pair{Units{{1, kMinThreads}, {0.5, 0.5}}, kDynamic}}) {
     const auto unit = units.make();
+    dynamic_cast<SplitUnit&>(*unit).divide_attention(cut);
     EXPECT_EQ(compute(*unit, range, widths, CacheType::kF16), expected) << unit->device();
   }
 }

@@ -136,6 +136,7 @@ std::unique_ptr<ComputeUnit> RankUnits::make_unit(const std::vector<UnitSpec>& u
   } else {
     const bool given = units.front().share.has_value();
     auto split = make_split_unit(units, !given && options_.share_rule == ShareRule::kAdaptive, isa_, place());
+    split->divide_attention(options_.attention_cut);
     if (!given) begin_shares(*split, units);
     unit = std::move(split);
   }
@@ -148,10 +149,15 @@ void RankUnits::begin_shares(SplitUnit& unit, const std::vector<UnitSpec>& units
   const std::size_t own = only_guesses() ? models_.own() : 0;
   const ModelFile* model = models_.find(own);
   if (!model) return;
-  const auto kept = read_unit_profile(measurement_folder(), key(own, threads(), names_of(units)), std::time(nullptr));
+  const auto kept =
+      read_unit_profile(measurement_folder(), key(own, threads(), kept_name(units, options_.attention_cut)), std::time(nullptr));
   if (!kept && options_.share_rule != ShareRule::kAdaptive)
-    throw UsageError(fmt::format("the preset needs the units' speeds, measured within a day; run yamata profile -m {} --units {} first",
-                                 models_.path(own), names_of(units)));
+    throw UsageError(
+        fmt::format("the preset needs the units' speeds, measured within a day; run yamata profile -m {} --units {}{} first",
+                    models_.path(own), names_of(units),
+                    options_.attention_cut == AttentionCut::kHeads
+                        ? ""
+                        : fmt::format(" --attention-cut {}", kAttentionCutNames[static_cast<std::size_t>(options_.attention_cut)])));
   if (!kept) return;
   apply(*kept, options_.share_rule, unit);
   if (options_.share_rule != ShareRule::kAdaptive) return;

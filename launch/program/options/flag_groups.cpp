@@ -77,6 +77,7 @@ void add_ranks(Flags& flags, const std::string& auto_split) {
           "Compute units of this machine, which share every layer: groups of cores, such as cpu:0-3+cpu:4-7, and GPUs, such as cuda:0 or "
           "cpu+cuda:0; =0.6 after a unit is its share of the columns, else shares follow measured time (auto: one unit of cores)",
           FlagKind::kWord, "UNITS", "auto");
+  machine("--attention-cut", kAttentionCutHelp, FlagKind::kWord, "CUT", "heads");
   machine("-ngl, --gpu-layers, --n-gpu-layers",
           "-ngl: a GPU computes the first N layers of the rank, the cores the rest; --units defaults to cpu+cuda:0 "
           "(auto: what --units says, every layer shared)",
@@ -102,6 +103,7 @@ void read_ranks(const GivenFlags& r, JobOptions& job) {
   job.layout.split = LayerSplit::parse(r.text("layer-split"));
   job.compute.numa = read_numa(r);
   job.compute.units = read_units(r);
+  job.compute.attention_cut = parse_attention_cut(r.text("attention-cut"), job.compute.units);
   job.compute.gpu_layers = parse_gpu_layers(r.text("gpu-layers"), job.compute.units);
   job.compute.repack = !r.given("no-repack");
   const auto timeout = r.number<double>("timeout");

@@ -62,6 +62,7 @@ struct ComputeOptions {
   std::optional<int> gpu_layers;      ///< -ngl: number of the target's first layers that a device computes alone; nothing: auto
   std::vector<UnitSpec> draft_units;  ///< --draft-units: for drafts and heads; empty: the same
   ShareRule share_rule = ShareRule::kAdaptive;
+  AttentionCut attention_cut = AttentionCut::kHeads;  ///< --attention-cut
   Numa numa = Numa::kAuto;
   bool repack = true;
 };

@@ -87,6 +87,13 @@ std::optional<int> parse_gpu_layers(const std::string& text, const std::vector<U
   return static_cast<int>(number);
 }
 
+AttentionCut parse_attention_cut(const std::string& text, const std::vector<UnitSpec>& specs) {
+  const auto cut = std::ranges::find(kAttentionCutNames, text);
+  if (cut == kAttentionCutNames.end()) throw UsageError(fmt::format("--attention-cut must be heads, dynamic or static, not '{}'", text));
+  if (text != "heads" && specs.size() < 2) throw UsageError("--attention-cut divides attention among units; name two with --units");
+  return static_cast<AttentionCut>(cut - kAttentionCutNames.begin());
+}
+
 void require_idle_threads(const std::vector<UnitSpec>& specs) {
   if (!specs.empty() && std::ranges::none_of(specs, &UnitSpec::takes_the_rest))
     throw UsageError("--units says which cores there are threads on; leave out -t");

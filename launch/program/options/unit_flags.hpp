@@ -14,6 +14,13 @@ std::vector<UnitSpec> parse_units(const std::string& text, const char* flag = "-
 /// -ngl for these units; nothing for "auto". Throws UsageError if it is not a number of layers, and if the units are not cores and one
 /// device without a share.
 std::optional<int> parse_gpu_layers(const std::string& text, const std::vector<UnitSpec>& specs);
+inline constexpr char kAttentionCutHelp[] =
+    "How units divide attention: by heads; dynamic: from 257 tokens on, the GPU (or the first unit) has the front of the cache, the others "
+    "the "
+    "rest and the guesses, and the boundary follows the shares, in steps of 256 tokens; static: the boundary is the end of the context "
+    "(Ghidorah)";
+/// --attention-cut. Throws UsageError if it is no way to divide attention, or if there is nothing to divide.
+AttentionCut parse_attention_cut(const std::string& text, const std::vector<UnitSpec>& specs);
 /// Checks -t with these units. Throws UsageError if no unit uses a number of threads.
 void require_idle_threads(const std::vector<UnitSpec>& specs);
 

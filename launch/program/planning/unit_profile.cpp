@@ -43,6 +43,11 @@ std::optional<UnitWork> read_work(const std::string& line) {
 
 }  // namespace
 
+std::string kept_name(const std::vector<UnitSpec>& units, AttentionCut cut) {
+  const auto name = kAttentionCutNames[static_cast<std::size_t>(cut)];
+  return names_of(units) + (cut == AttentionCut::kHeads ? "" : fmt::format("-{}", name));
+}
+
 std::optional<UnitProfile> read_unit_profile(const std::string& folder, const MeasurementKey& key, std::int64_t now_s) {
   std::istringstream in{std::string(KeptValues(folder).find(key.name(kName)))};
   std::string line, word;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launch/program/planning/measurement_cache.hpp"
+#include "launch/program/planning/units.hpp"
 #include "node/units/split_unit.hpp"
 
 namespace yamata {
@@ -29,6 +30,8 @@ enum class ShareRule {
   kTuned,     ///< as measured under contention, as in Ghidorah; fixed
 };
 
+/// The name of units that divide attention like this, as a part of such a key.
+std::string kept_name(const std::vector<UnitSpec>& units, AttentionCut cut);
 /// The profile of the last day for a key that names the units; nothing if there is none or it is damaged.
 std::optional<UnitProfile> read_unit_profile(const std::string& folder, const MeasurementKey& key, std::int64_t now_s);
 void keep_unit_profile(const std::string& folder, const MeasurementKey& key, const UnitProfile& profile, std::int64_t now_s);

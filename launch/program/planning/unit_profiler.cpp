@@ -24,6 +24,7 @@ class Bench {
   Bench(const ModelFile& model, std::unique_ptr<SplitUnit> unit, const UnitProfileNeeds& needs)
       : h_(model.h), unit_(std::move(unit)), most_(std::ranges::max(needs.contexts) + std::ranges::max(needs.widths)) {
     unit_->divide_attention_apart();
+    unit_->divide_attention(needs.attention_cut);
     const ContextOptions options{most_, 1, needs.cache_types, needs.repack};
     stage_.emplace(model.file, model.h, LayerRange{h_.layers - 1, h_.layers}, options, *unit_);
     stage_->load(nullptr);
@@ -88,8 +89,10 @@ class Bench {
   int held_ = -1;
 };
 
-std::int64_t grains_of(const WorkKind& kind) {
-  return kind.what == WorkKind::What::kProduct ? (kind.outputs + kGrain - 1) / kGrain : kind.outputs;
+/// The parts into which this work can be divided.
+std::int64_t grains_of(const WorkKind& kind, AttentionCut cut) {
+  if (kind.what == WorkKind::What::kProduct) return (kind.outputs + kGrain - 1) / kGrain;
+  return cut == AttentionCut::kHeads || kind.context <= kAttentionSegment ? kind.outputs : kind.context / kAttentionSegment;
 }
 
 /// The time of each unit alone, for each kind of work; of attention, in the first of the contexts of a bucket.
@@ -119,7 +122,7 @@ std::vector<UnitWork> tune(Bench& all, const Times& isolated, const UnitProfileN
         open = 0;
         for (const auto& [kind, seconds] : all.run(width, context)) {
           if (!isolated.contains(kind)) continue;
-          const auto [found, is_new] = tuners.try_emplace(kind, isolated.at(kind), grains_of(kind));
+          const auto [found, is_new] = tuners.try_emplace(kind, isolated.at(kind), grains_of(kind, needs.attention_cut));
           ShareTuner& tuner = found->second;
           if (!is_new) tuner.measured(seconds);
           all.unit().shares().set(kind, tuner.shares());
@@ -151,6 +154,7 @@ UnitProfile profile_units(const ModelFile& model, const std::vector<UnitSpec>& s
     profile.works = tune(all, isolated, needs, interrupted);
   }
   const auto unit = make_split_unit(specs, false, isa, place);
+  unit->divide_attention(needs.attention_cut);
   apply(profile, ShareRule::kTuned, *unit);
   const std::int64_t middle = model.h.layers / 2;
   LayerProbe probe(model, {middle, middle + 1}, *unit);

@@ -17,6 +17,7 @@ struct UnitProfileNeeds {
   std::vector<int> contexts;  ///< tokens in the cache
   CacheTypes cache_types;
   bool repack = true;
+  AttentionCut attention_cut = AttentionCut::kHeads;
 };
 
 /// One width per class, and the buckets of contexts up to the model's context length.
