@@ -20,9 +20,9 @@ struct ProfileOptions {
   CacheTypes cache_types;
   std::vector<UnitSpec> units;  ///< --units: only their shares are measured
   AttentionCut attention_cut = AttentionCut::kHeads;
-  std::string tree_from;        ///< --tree-from: acceptance rates; empty: no trees are measured
-  std::string tree_out;         ///< --tree-out: the file for the fastest tree
-  ModelFiles heads;             ///< --heads or --mtp, one file: the time of their guesses is part of a step
+  std::string tree_from;  ///< --tree-from: acceptance rates; empty: no trees are measured
+  std::string tree_out;   ///< --tree-out: the file for the fastest tree
+  ModelFiles heads;       ///< --heads or --mtp, one file: the time of their guesses is part of a step
 };
 
 Flags profile_flags();

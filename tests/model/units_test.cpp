@@ -260,7 +260,6 @@ TEST_F(UnitsTest, attentionApart_isMeasuredOnOneUnit_too) {
   }
 }
 
-/// Two thirds of one head's cells are more than a few segments, so segments are divided.
 TEST_F(UnitsTest, aLongContextIsCutInSegmentsWithTheSameBits) {
   const std::vector<int> widths{600, 300, 1, 5};
   const LayerRange range{0, 2};
