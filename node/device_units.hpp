@@ -27,7 +27,7 @@ bool is_device_name(const std::string& name);
 std::string own_device_name(const std::string& name, int local_rank);
 
 /// A unit for the device of that name. A name without a number means the device whose number is the rank's number on its machine. Throws
-/// UsageError if there is no such device, or if another process uses it.
+/// UsageError if there is no such device, or if another process uses it. Several units of a process may be the same device.
 std::unique_ptr<ComputeUnit> make_device_unit(const std::string& name, int local_rank);
 /// Free bytes of a device, and whether it shares the host's memory.
 struct DeviceBytes {

@@ -112,6 +112,47 @@ void print_estimate(const ModelFile& model, std::int64_t context) {
             rate / static_cast<double>(read_bytes(model.file, model.h, all)), counted(probe.most_threads(), "thread"), rate / 1e9);
 }
 
+/// A plan with the layers that devices compute alone. Only `-ngl auto` and --units look at the devices of this machine.
+wire::Start layers_on_devices(const MachineUnits& machine, const ModelFile& model, const MachineDraft& draft,
+                              const wire::PipelinePlan& plan) {
+  const int batch = CacheOptions().batch, asked = machine.gpu_layers.value_or(0);
+  if (asked == wire::kLayersThatFit || !machine.units.empty()) return plan_machine(machine, model, draft, plan, CacheType::kF16, batch);
+  wire::Start start;
+  start.pipelines = {plan}, start.batch = batch;
+  for (const LayerRange& layers : plan.layers)
+    start.pipelines.front().first_layers.push_back(static_cast<std::int32_t>(std::min<std::int64_t>(asked, layers.count())));
+  return start;
+}
+
+/// Prints what each rank of a plan holds, with its device's part.
+void print_parts(const ModelFile& model, const wire::PipelinePlan& plan, std::int64_t context) {
+  for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
+    const LayerRange range = plan.layers[r];
+    const GroupMember member = plan.member(r);
+    const Shard shard(model.h, member.shares, member.member);
+    const auto print = [&](const std::string& who, LayerRange layers, const RankBytes& bytes) {
+      const std::string which = layers.count() > 0 ? fmt::format("{:>3}-{:<3}", layers.begin, layers.end - 1) : "   -   ";
+      print_out("  {:<8} layers {} weights {:>9.1f} MiB  cache {:>8.1f} MiB\n", who, which, static_cast<double>(bytes.weights) / 1048576.0,
+                static_cast<double>(bytes.cache(static_cast<std::uint64_t>(context))) / 1048576.0);
+    };
+    const RankBytes all = bytes_in_run(model, range, shard, context, 1);
+    print(fmt::format("rank {}", r), range, all);
+    const LayerRange on_gpu{range.begin, range.begin + plan.first_layers[r]};
+    if (on_gpu.count() == 0) continue;
+    print("  GPU", on_gpu, bytes_in_run(model, on_gpu, shard, context, 1, true));
+    RankBytes cores = bytes_in_run(model, {on_gpu.end, range.end}, shard, context, 1);
+    cores.weights = all.weights - std::min(all.weights, weights_that_move(model, on_gpu, shard));  // the embedding stays on the host
+    print("  cores", {on_gpu.end, range.end}, cores);
+  }
+}
+
+void print_draft(const RankBytes& bytes, const MachineUnits& machine, std::int64_t context) {
+  const auto mib = [](std::uint64_t of) { return static_cast<double>(of) / 1048576.0; };
+  print_out("  draft                  weights {:>9.1f} MiB  cache {:>8.1f} MiB  on {}\n", mib(bytes.weights),
+            mib(bytes.cache(static_cast<std::uint64_t>(context))),
+            machine.draft_units.empty() ? "the cores" : names_of(machine.draft_units));
+}
+
 /// Throws UsageError if the layers cannot be split like this. What is wrong with the model itself is said after its metadata.
 void require_split(const gguf::File& file, const ModelPlace& place) {
   if (file.tensors().empty()) return;
@@ -190,26 +231,13 @@ void inspect_command(const InspectOptions& options, int ranks) {
   plan.ranks = place.ranks;
   plan.shares = place.groups.empty() ? std::vector<double>{} : place.shares;
   const std::int64_t context = options.context ? options.context : std::min<std::int64_t>(h.context, kDefaultContext);
+  plan.cells = static_cast<std::int32_t>(context);
   const ModelFile model{std::move(file), h};
+  const MachineDraft draft = open_draft(options.machine, model, CacheType::kF16);
+  const wire::Start parts_of_all = layers_on_devices(options.machine, model, draft, plan);
   print_out("\nsplit over {} rank{} with a context of {}\n", parts, parts == 1 ? "" : "s", context);
-  for (std::size_t r = 0; r < plan.ranks.size(); ++r) {
-    const LayerRange range = plan.layers[r];
-    const GroupMember member = plan.member(r);
-    const Shard shard(h, member.shares, member.member);
-    const auto print = [&](const std::string& who, LayerRange layers, const RankBytes& bytes) {
-      const std::string which = layers.count() > 0 ? fmt::format("{:>3}-{:<3}", layers.begin, layers.end - 1) : "   -   ";
-      print_out("  {:<8} layers {} weights {:>9.1f} MiB  cache {:>8.1f} MiB\n", who, which, static_cast<double>(bytes.weights) / 1048576.0,
-                static_cast<double>(bytes.cache(static_cast<std::uint64_t>(context))) / 1048576.0);
-    };
-    const RankBytes all = bytes_in_run(model, range, shard, context, 1);
-    print(fmt::format("rank {}", r), range, all);
-    const LayerRange on_gpu{range.begin, range.begin + std::min<std::int64_t>(options.gpu_layers, range.count())};
-    if (on_gpu.count() == 0) continue;
-    print("  GPU", on_gpu, bytes_in_run(model, on_gpu, shard, context, 1, true));
-    RankBytes cores = bytes_in_run(model, {on_gpu.end, range.end}, shard, context, 1);
-    cores.weights = all.weights - std::min(all.weights, weights_that_move(model, on_gpu, shard));  // the embedding stays on the host
-    print("  cores", {on_gpu.end, range.end}, cores);
-  }
+  print_parts(model, parts_of_all.pipelines.front(), context);
+  if (draft.guesses()) print_draft(draft_bytes(model, draft, parts_of_all), options.machine, context);
   print_estimate(model, context);
 }
 

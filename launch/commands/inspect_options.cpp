@@ -4,7 +4,6 @@
 
 #include "launch/program/options/flag_groups.hpp"
 #include "launch/program/options/flag_values.hpp"
-#include "launch/program/options/unit_flags.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
@@ -16,9 +15,8 @@ Flags inspect_flags() {
                          "The split to show: the share of the layers per rank, such as 0.5,0.3,0.2; ranks joined by + share each "
                          "layer: 0.5+0.5; auto: by the bytes of the layers, over the ranks that mpirun starts, or one",
                          FlagKind::kWord, "SPLIT", "auto");
-  flags.group("Machine")("-ngl, --gpu-layers, --n-gpu-layers",
-                         "-ngl: show the memory that the first N layers of each rank take on a GPU (0 or auto: no GPU)", FlagKind::kWord,
-                         "N", "auto");
+  add_machine_units(flags, "Machine");
+  flags.group("Machine")("-md, --model-draft", "-md, draft model: show its memory, too", FlagKind::kFile, "FILE");
   flags.group("Context")("-c, --ctx-size", kContextSize, FlagKind::kInt, "N", "0");
   auto tree = flags.group("Speculation");
   tree("--tree",
@@ -33,7 +31,7 @@ Flags inspect_flags() {
 namespace {
 
 InspectOptions read_inspected_tree(const GivenFlags& r) {
-  for (const char* flag : {"model", "tensors", "layer-split", "gpu-layers", "ctx-size"}) {
+  for (const char* flag : {"model", "tensors", "layer-split", "units", "gpu-layers", "draft-units", "heads", "model-draft", "ctx-size"}) {
     if (r.given(flag)) throw UsageError(fmt::format("{} has no effect with --tree, which shows a tree alone; leave it out", r.shown(flag)));
   }
   return {.tree_file = r.text("tree"),
@@ -52,7 +50,7 @@ InspectOptions read_inspect(const GivenFlags& r) {
   return {.model = read_model(r),
           .tensors = r.given("tensors"),
           .layer_split = LayerSplit::parse(r.text("layer-split")),
-          .gpu_layers = parse_gpu_layers(r.text("gpu-layers"), {}).value_or(0),
+          .machine = read_machine_units(r),
           .context = read_context_size(r)};
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "launch/commands/machine_units.hpp"
 #include "launch/program/options/given_flags.hpp"
 #include "launch/program/options/options.hpp"
 
@@ -12,7 +13,7 @@ struct InspectOptions {
   std::string model{};
   bool tensors = false;  ///< list each tensor
   LayerSplit layer_split{};
-  int gpu_layers = 0;  ///< layers per rank on a GPU
+  MachineUnits machine{};
   int context = 0;
   std::string tree_file{}, json_file{};  ///< --tree: shows this tree instead of a model
   int draft = 63;                        ///< guesses of a tree from acceptance rates

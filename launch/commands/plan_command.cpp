@@ -30,6 +30,8 @@
 namespace yamata {
 namespace {
 
+constexpr double kAcceptance = 0.65;
+
 std::string this_host() {
   char name[256] = "localhost";
   gethostname(name, sizeof(name) - 1);
@@ -136,10 +138,24 @@ simulation::NetworkOptions network_of(const PlanOptions& o) {
   return {nanoseconds(o.latency_ms), o.bandwidth_mbit_s * 1e6 / 8, nanoseconds(o.wake_up_ms)};
 }
 
+/// Where the layers and the draft are, and the cost model.
+void plan_units(const PlanOptions& o, const ModelFile& target) {
+  const MachineUnits& machine = *o.machine;
+  const MachineDraft draft = open_draft(machine, target, o.cache_types);
+  const int context = o.context > 0 ? o.context : static_cast<int>(std::min<std::int64_t>(target.h.context, kDefaultContext));
+  const wire::Start plan =
+      plan_machine(machine, target, draft, {.ranks = {0}, .layers = {{0, target.h.layers}}, .cells = context}, o.cache_types, o.batch);
+  const std::int64_t on_device = plan.pipelines.front().first_layers.front();
+  if (machine.gpu_layers) print_out("{} of {} on the device\n\n", on_device, counted(target.h.layers, "layer"));
+  const DraftingTimes times = measure_drafting(machine, target, draft, on_device, o.threads, o.acceptance.value_or(kAcceptance));
+  print_out("{}", to_table(times));
+  write_outputs({{o.json_file, [&] { return to_json(times); }}});
+}
+
 }  // namespace
 
 void plan_command(const PlanOptions& o) {
-  std::vector<std::string> inputs{o.model, o.draft_model, o.from_file, o.hostfile};
+  std::vector<std::string> inputs{o.model, o.draft_model, o.from_file, o.hostfile, o.machine ? o.machine->draft_heads : ""};
   if (!o.profiles.empty()) std::ranges::copy(profile_files(o.profiles), std::back_inserter(inputs));
   check_outputs({{o.json_file, OutputKind::kJson}}, inputs);
   const ModelFile target = ModelFile::open(o.model);
@@ -149,6 +165,7 @@ void plan_command(const PlanOptions& o) {
     require_common_vocabulary(target, *draft);
   }
   require_storable(o.cache_types, target.h.head_dim);
+  if (o.machine) return plan_units(o, target);
   const std::optional<PlanFile> plan = o.from_file.empty() ? std::nullopt : std::optional(read_plan_of(o.from_file, target));
   PlannedJob job{.target = target, .draft = draft ? &*draft : nullptr, .cache_types = o.cache_types, .batch = o.batch};
   job.interrupted = &g_interrupted;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <string_view>
@@ -29,6 +30,24 @@ std::string flags_of_run(const GivenFlags& r, bool measures) {
   return flags;
 }
 
+/// One machine with units, if a flag of them is given. Throws UsageError for flags of several machines beside them.
+std::optional<MachineUnits> read_machine(const GivenFlags& r) {
+  constexpr std::array kOfUnits{"units", "gpu-layers", "draft-units", "heads"};
+  const auto* const first = std::ranges::find_if(kOfUnits, [&](const char* flag) { return r.given(flag); });
+  if (first == kOfUnits.end()) {
+    if (r.given("bus")) throw UsageError("--bus is the rate at which a device gets weights; add --units or --draft-units");
+    return std::nullopt;
+  }
+  for (const char* flag : {"from", "hostfile", "profiles", "ranks", "slow", "latency", "bandwidth", "wake-up", "rows", "predict",
+                           "prompt-tokens", "acceptance4"})
+    if (r.given(flag)) throw UsageError(fmt::format("--{} is for several machines; leave it out, or --{}", flag, *first));
+  MachineUnits machine = read_machine_units(r);
+  if (machine.draft_heads.empty() && machine.draft_model.empty())
+    throw UsageError(fmt::format("--{} needs a draft to plan with; name one with --heads FILE or -md FILE.gguf", *first));
+  machine.bus_gb_s = number_in(r, "bus", 1e-3, 1e6, "between 0.001 and 1000000").value_or(machine.bus_gb_s);
+  return machine;
+}
+
 }  // namespace
 
 Flags plan_flags() {
@@ -47,6 +66,9 @@ Flags plan_flags() {
   machines("--latency", "Latency of every message, one way", FlagKind::kDouble, "MS", "0.1");
   machines("--bandwidth", "Bandwidth of every machine's link", FlagKind::kDouble, "MBIT/S", "1000");
   machines("--wake-up", "Time a rank needs to wake up", FlagKind::kDouble, "MS", "0.05");
+  add_machine_units(flags, "One machine: does it pay to draft on one unit and verify on another?");
+  flags.group("One machine: does it pay to draft on one unit and verify on another?")(
+      "--bus", "Rate at which weights could be copied to the GPU", FlagKind::kDouble, "GB/S", "12");
   auto job = flags.group("Job");
   job("-md, --model-draft", "-md, draft model: also consider layouts with a drafter", FlagKind::kFile, "FILE");
   job("-c, --ctx-size", kContextSize, FlagKind::kInt, "N", "0");
@@ -74,6 +96,7 @@ PlanOptions read_plan(const GivenFlags& r) {
     if (!o.from_file.empty() && r.given(flag))
       throw UsageError(fmt::format("--{} is for machines that --from does not describe; leave out one", flag));
   }
+  o.machine = read_machine(r);
   const bool named = !o.hostfile.empty() || !o.profiles.empty() || !o.from_file.empty();
   if (named && r.given("ranks")) throw UsageError("--ranks is for machines like this one; leave it out, or --hostfile and --profiles");
   o.ranks = r.number<int>("ranks");
@@ -94,7 +117,7 @@ PlanOptions read_plan(const GivenFlags& r) {
   o.wake_up_ms = number_in(r, "wake-up", 0.0, 1000.0, "between 0 and 1000").value_or(o.wake_up_ms);
   o.rows = number_in(r, "rows", 1, 1000, "between 1 and 1000").value_or(o.rows);
   o.json_file = r.text("json");
-  if (o.draft_model.empty())
+  if (o.draft_model.empty() && !o.machine)
     o.idle_flags = idle_flags(r, {{{"acceptance", "acceptance4"}, "without a draft model; name one with -md FILE.gguf"}});
   o.job_flags = flags_of_run(r, o.from_file.empty() && o.profiles.empty());
   return o;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/commands/machine_units.hpp"
 #include "launch/program/options/given_flags.hpp"
 #include "launch/program/options/options.hpp"
 
@@ -24,7 +25,8 @@ struct PlanOptions {
   int prompt_tokens = 64;
   std::optional<double> acceptance, acceptance4;  ///< empty: those of the plan, or the planner's defaults
   double latency_ms = 0.1, bandwidth_mbit_s = 1000, wake_up_ms = 0.05;
-  int rows = 10;  ///< of the table
+  std::optional<MachineUnits> machine;  ///< one machine with several units, instead of the above
+  int rows = 10;                        ///< of the table
   std::string json_file;
   std::string program = "yamata";       ///< as the user called it
   std::string job_flags;                ///< the given flags of the job that run has, too, each after a space

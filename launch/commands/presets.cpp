@@ -6,12 +6,13 @@
 #include <algorithm>
 #include <array>
 
+#include "launch/program/options/unit_flags.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
 namespace {
 
-enum class NeededSources { kAny, kNone, kText, kDraftHeads, kDraft };
+enum class NeededSources { kAny, kNone, kText, kDraftHeads, kDraft, kOne };
 enum class UnitPlacement {
   kAnywhere,
   kOne,      ///< one unit
@@ -113,8 +114,8 @@ const std::array kPresets{Preset{.name = "sequential",
                                  .draft = 15,
                                  .share_rule = ShareRule::kTuned},
                           Preset{.name = "dovetail",
-                                 .what = "the target on cores, heads on a GPU",
-                                 .needed_sources = NeededSources::kDraftHeads,
+                                 .what = "the target on cores, heads or a draft on a GPU",
+                                 .needed_sources = NeededSources::kOne,
                                  .placement = UnitPlacement::kApart,
                                  .strategy = Strategy::kSpeculative,
                                  .policy = "dynamic-tree",
@@ -161,19 +162,23 @@ void require_guessers(const Preset& preset, const JobOptions& job) {
   if (preset.needed_sources == NeededSources::kDraft && (job.models.drafts.empty() || !job.models.draft_heads.empty()))
     throw UsageError(
         fmt::format("--preset {} guesses with a draft model; name it with -md FILE.gguf, without --heads or --mtp", preset.name));
+  if (preset.needed_sources == NeededSources::kOne && job.models.drafts.empty() == job.models.draft_heads.empty())
+    throw UsageError(fmt::format("--preset {} guesses with heads or with a draft model; name one with --heads FILE, --mtp or -md FILE.gguf",
+                                 preset.name));
 }
 
 void require_units(const Preset& preset, const JobOptions& job) {
   if (preset.placement == UnitPlacement::kOne && job.compute.units.size() > 1)
     throw UsageError(fmt::format("--preset {} is one unit; name one with --units, or leave it out", preset.name));
   if (preset.placement == UnitPlacement::kOne && job.compute.gpu_layers.value_or(0) > 0)
-    throw UsageError(
-        fmt::format("--preset {} is one unit, and -ngl {} makes two of them; leave out -ngl", preset.name, *job.compute.gpu_layers));
+    throw UsageError(fmt::format("--preset {} is one unit, and -ngl {} makes two of them; leave out -ngl", preset.name,
+                                 gpu_layers_text(*job.compute.gpu_layers)));
   if (preset.placement == UnitPlacement::kSharing && (job.compute.units.size() < 2 || job.compute.units.front().share))
     throw UsageError(fmt::format("--preset {} shares layers among units; name two with --units, without shares", preset.name));
   if (preset.placement == UnitPlacement::kSharing && job.compute.gpu_layers)
     throw UsageError(fmt::format("--preset {} shares every layer among units; leave out -ngl", preset.name));
-  if (preset.placement == UnitPlacement::kApart && (job.compute.draft_units.empty() || job.compute.units.empty()))
+  if (preset.placement == UnitPlacement::kApart &&
+      (job.compute.draft_units.empty() || (job.compute.units.empty() && !job.compute.gpu_layers)))
     throw UsageError(
         fmt::format("--preset {} is {}; say which with --units and --draft-units, as in {}", preset.name, preset.what, preset.units));
 }

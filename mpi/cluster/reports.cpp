@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "node/device_memory.hpp"
 #include "node/topology.hpp"
 
 namespace yamata {
@@ -15,6 +16,7 @@ wire::Report report_of_rank(const Transport& transport, const Idle& idle, std::u
   report.wait_cpu_s = idle.cpu_s();
   report.bytes_sent = transport.bytes_sent() - sent_before;
   report.rss_bytes = own_memory_bytes();
+  report.device_peak_bytes = peak_device_bytes();
   return report;
 }
 

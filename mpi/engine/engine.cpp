@@ -107,7 +107,10 @@ class Engine::Text {
       checksum_.add(logits);
       completion_.logits_checksum = checksum_.value();
     }
-    return sampler_.sample(logits, history, static_cast<std::int64_t>(history.size()));
+    const auto began = Clock::now();
+    const std::int32_t token = sampler_.sample(logits, history, static_cast<std::int64_t>(history.size()));
+    completion_.sample_s += Clock::seconds_since(began);
+    return token;
   }
 
   bool take(std::int32_t token) {

@@ -35,6 +35,7 @@ struct Completion {
   std::vector<std::int32_t> token_ids;
   std::vector<std::vector<Choice>> choices;  ///< per token, the first drafter's choices for it; empty without drafters
   double prefill_s = 0;                      ///< from its begin until its first token was known
+  double sample_s = 0;                       ///< time of sampling
   double first_token_s = 0;                  ///< the same from its submission, so with the time in the queue
   std::vector<double> token_times_s;         ///< when each token was known, from the end of prefill; the first is 0
   Decoder::Counters counters;

@@ -47,16 +47,57 @@ RankBytes device_bytes(std::span<const ModelFile* const> models, const wire::Sta
                       pipeline.window_cells);
 }
 
+/// Number of a rank's first layers of the target that its device computes alone.
+std::int64_t first_layers(const wire::PipelinePlan& pipeline, std::size_t place, const wire::Hello& hello) {
+  if (pipeline.model != 0) return 0;
+  if (!pipeline.first_layers.empty()) return pipeline.first_layers[place];
+  return std::min<std::int64_t>(hello.device_layers, pipeline.layers[place].count());
+}
+
+/// Bytes of a rank's drafts and heads on the device that also has whole layers of the target.
+std::uint64_t drafts_bytes(std::span<const ModelFile* const> models, std::span<const RankBytes> draft_heads, const wire::Start& plan,
+                           int rank) {
+  std::uint64_t all = 0;
+  for (const wire::PipelinePlan& pipeline : plan.pipelines) {
+    const auto place = pipeline.place_of(rank);
+    if (pipeline.model == 0 || !place) continue;
+    const auto number = static_cast<std::size_t>(pipeline.model);
+    RankBytes bytes;
+    if (number < models.size()) {
+      bytes = device_bytes(models, plan, pipeline, *place, pipeline.layers[*place]);
+    } else {
+      const Hyperparameters& h = models.front()->h;
+      bytes = draft_heads[number - models.size()];
+      bytes.buffers +=
+          device_scratch_bytes({.rows = plan.batch, .widest = h.widest_input(), .heads = h.heads, .head_dim = h.head_dim}, pipeline.cells);
+    }
+    all += bytes.weights + bytes.cache(static_cast<std::uint64_t>(pipeline.cells)) + bytes.buffers;
+  }
+  return all;
+}
+
+/// What of a draft's memory is the host's, if the device that has it has memory of its own.
+RankBytes beside_device(RankBytes bytes, const ModelFile* draft, LayerRange layers) {
+  bytes.cache_per_cell = bytes.window_cache = 0;
+  bytes.weights -= draft ? std::min(bytes.weights, weights_that_move(*draft, layers, Shard(draft->h))) : bytes.weights;
+  return bytes;
+}
+
 /// Bytes of a rank's part of a pipeline, whose model is one of `models` or of `heads`. For layers in a device's own memory, only their
 /// inputs and outputs count.
 RankBytes part_bytes(std::span<const ModelFile* const> models, std::span<const RankBytes> draft_heads, const wire::Start& plan,
                      const wire::PipelinePlan& pipeline, std::size_t place, const wire::Hello& hello) {
   const auto number = static_cast<std::size_t>(pipeline.model);
-  if (number >= models.size()) return draft_heads[number - models.size()];
   const LayerRange all = pipeline.layers[place];
+  const bool drafts_apart = number > 0 && hello.device_drafts && !hello.device_is_unified;
+  if (number >= models.size()) {
+    const RankBytes& heads = draft_heads[number - models.size()];
+    return drafts_apart ? beside_device(heads, nullptr, all) : heads;
+  }
   RankBytes bytes = bytes_of_layers(models, plan, pipeline, place, all, hello.threads);
   if (hello.lies_on_devices()) bytes.buffers += device_bytes(models, plan, pipeline, place, all).buffers;
-  const std::int64_t apart = number == 0 && !hello.device_is_unified ? std::min<std::int64_t>(hello.device_layers, all.count()) : 0;
+  if (drafts_apart) return beside_device(bytes, models[number], all);
+  const std::int64_t apart = hello.device_is_unified ? 0 : first_layers(pipeline, place, hello);
   if (apart == 0) return bytes;
   const LayerRange there{all.begin, all.begin + apart};
   const RankBytes device = device_bytes(models, plan, pipeline, place, there);
@@ -96,23 +137,32 @@ bool holds_weights(const Host& host, std::uint64_t cells) {
   return host.bytes.cache(cells) + host.bytes.buffers + host.bytes.weights <= host.available;
 }
 
+/// Bytes that the device of a rank needs for so many of its layers of the target, and for the drafts there.
+std::uint64_t device_needs(std::span<const ModelFile* const> models, const wire::Start& plan, std::size_t place, std::int64_t layers,
+                           std::uint64_t drafts) {
+  if (layers == 0) return drafts;
+  const wire::PipelinePlan& target = plan.pipelines.front();
+  const LayerRange all = target.layers[place];
+  const RankBytes bytes = device_bytes(models, plan, target, place, {all.begin, all.begin + layers});
+  return bytes.weights + bytes.cache(static_cast<std::uint64_t>(target.cells)) + bytes.buffers + drafts;
+}
+
 /// Throws UsageError if a device has too little memory for the layers that it is to compute alone.
-void require_device_layers(std::span<const ModelFile* const> models, const wire::Start& plan, const std::vector<wire::Hello>& hellos) {
+void require_device_layers(std::span<const ModelFile* const> models, const wire::Start& plan, const std::vector<wire::Hello>& hellos,
+                           std::span<const RankBytes> draft_heads) {
   const wire::PipelinePlan& target = plan.pipelines.front();
   for (std::size_t s = 0; s < target.layers.size(); ++s) {
     const auto rank = static_cast<std::size_t>(target.ranks[s]);
     const wire::Hello& hello = hellos[rank];
-    const LayerRange all = target.layers[s];
-    const auto needs = [&](std::int64_t layers) {
-      const RankBytes bytes = device_bytes(models, plan, target, s, {all.begin, all.begin + layers});
-      return bytes.weights + bytes.cache(static_cast<std::uint64_t>(target.cells)) + bytes.buffers;
-    };
-    const std::int64_t asked = std::min<std::int64_t>(hello.device_layers, all.count());
+    const std::uint64_t drafts = hello.device_drafts ? drafts_bytes(models, draft_heads, plan, target.ranks[s]) : 0;
+    const auto needs = [&](std::int64_t layers) { return device_needs(models, plan, s, layers, drafts); };
+    const std::int64_t asked = first_layers(target, s, hello);
     std::int64_t fits = asked;
     while (fits > 0 && needs(fits) > hello.device_bytes) --fits;
     if (fits < asked)
-      throw UsageError(fmt::format("{} take{} {} on rank {} ({}, {}), whose device has {} free; {}", counted(asked, "whole layer"),
-                                   asked == 1 ? "s" : "", size(needs(asked)), rank, hello.host, hello.device, size(hello.device_bytes),
+      throw UsageError(fmt::format("{}{} take{} {} on rank {} ({}, {}), whose device has {} free; {}", counted(asked, "whole layer"),
+                                   drafts > 0 ? " and what drafts there" : "", asked == 1 && drafts == 0 ? "s" : "", size(needs(asked)),
+                                   rank, hello.host, hello.device, size(hello.device_bytes),
                                    fits > 0 ? fmt::format("at most -ngl {} fits", fits) : "none fits: leave out -ngl, or lower -c or -b"));
   }
 }
@@ -166,6 +216,25 @@ std::int32_t window_cells(const Hyperparameters& h, std::int32_t cells, std::int
   return enough < cells ? static_cast<std::int32_t>(enough) : 0;
 }
 
+void plan_device_layers(std::span<const ModelFile* const> models, wire::Start& plan, const std::vector<wire::Hello>& hellos,
+                        std::span<const RankBytes> draft_heads) {
+  // Left to the driver, and to arguments of kernels: a part of the free memory, and these bytes.
+  constexpr std::uint64_t kReserve = 32, kReserveBytes = 4 << 20;
+  wire::PipelinePlan& target = plan.pipelines.front();
+  target.first_layers.clear();
+  for (std::size_t s = 0; s < target.layers.size(); ++s) {
+    const wire::Hello& hello = hellos[static_cast<std::size_t>(target.ranks[s])];
+    std::int64_t layers = std::min<std::int64_t>(hello.device_layers, target.layers[s].count());
+    if (hello.device_layers == wire::kLayersThatFit) {
+      const std::uint64_t drafts = hello.device_drafts ? drafts_bytes(models, draft_heads, plan, target.ranks[s]) : 0;
+      const std::uint64_t reserve = hello.device_bytes / kReserve + kReserveBytes;
+      const std::uint64_t room = hello.device_bytes - std::min(hello.device_bytes, reserve);
+      while (layers > 0 && device_needs(models, plan, s, layers, drafts) > room) --layers;
+    }
+    target.first_layers.push_back(static_cast<std::int32_t>(layers));
+  }
+}
+
 void plan_packing(std::span<const ModelFile* const> models, wire::Start& plan, const std::vector<wire::Hello>& hellos, bool wanted,
                   std::span<const RankBytes> draft_heads) {
   const auto hosts = add_up(models, plan, hellos, draft_heads);
@@ -185,7 +254,7 @@ void plan_packing(std::span<const ModelFile* const> models, wire::Start& plan, c
 std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, const wire::Start& plan,
                                      const std::vector<wire::Hello>& hellos, std::span<const RankBytes> draft_heads) {
   const std::uint64_t cells = target_cells(plan);
-  require_device_layers(models, plan, hellos);
+  require_device_layers(models, plan, hellos, draft_heads);
   std::vector<std::string> warnings;
   for (const auto& [memory, host] : add_up(models, plan, hellos, draft_heads)) {
     const std::uint64_t cache = host.bytes.cache(cells);

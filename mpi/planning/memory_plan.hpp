@@ -38,6 +38,11 @@ std::uint64_t weights_that_move(const ModelFile& model, LayerRange layers, const
 /// and prompts in runs of `batch` tokens. 0 if that would not be fewer than `cells`.
 std::int32_t window_cells(const Hyperparameters& h, std::int32_t cells, std::int32_t guesses, std::int32_t batch);
 
+/// Decides how many of the first layers of each of the target's stages its rank's device computes alone: as many as the rank was told, or,
+/// for kLayersThatFit, as many as fit into the device's free memory beside cache, buffers and the drafts there. Call it first.
+void plan_device_layers(std::span<const ModelFile* const> models, wire::Start& plan, const std::vector<wire::Hello>& hellos,
+                        std::span<const RankBytes> draft_heads = {});
+
 /// Marks the stages whose weights are packed as they are loaded. If `wanted`, these are the stages on hosts that have memory for the packed
 /// weights of all their ranks in addition to cache and buffers; the file's weights are not needed any more after that. The other stages
 /// read the file's weights for every token. Whole layers on a device with memory of its own are packed there in any case. `heads`: bytes of
@@ -46,9 +51,9 @@ void plan_packing(std::span<const ModelFile* const> models, wire::Start& plan, c
                   std::span<const RankBytes> draft_heads = {});
 
 /// Adds up, per host, what the ranks there will allocate: cache, and buffers for runs of the plan's batch. Throws UsageError if a host has
-/// less memory, naming its rank and the largest -c that fits; or if a device has too little memory for its whole layers, naming how many
-/// fit. Returns a warning for each host whose ranks' weights do not fit into memory beside that: they would be read from disk for every
-/// token. `models` and then `heads`: in the order of the plan's model numbers.
+/// less memory, naming its rank and the largest -c that fits; or if a device has too little memory for its whole layers beside the drafts
+/// there, naming how many fit. Returns a warning for each host whose ranks' weights do not fit into memory beside that: they would be read
+/// from disk for every token. `models` and then `heads`: in the order of the plan's model numbers.
 std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, const wire::Start& plan,
                                      const std::vector<wire::Hello>& hellos, std::span<const RankBytes> draft_heads = {});
 

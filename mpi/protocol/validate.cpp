@@ -86,6 +86,9 @@ void check_pipeline(const PipelinePlan& plan, int ranks, const Check& check) {
   check(std::all_of(plan.shares.begin(), plan.shares.end(), [](double share) { return std::isfinite(share) && share > 0; }),
         "a share that is not above 0");
   check(within(plan.cells, 1, kMaxCells) && within(plan.sequences, 1, kMaxSequences), "the size of a cache");
+  check(plan.first_layers.empty() || plan.first_layers.size() == plan.ranks.size(), "layers on devices of other stages than there are");
+  for (std::size_t i = 0; i < plan.first_layers.size(); ++i)
+    check(within(plan.first_layers[i], 0, plan.layers[i].count()), "the layers on a device");
   check(within(plan.window_cells, 0, plan.cells), "the cells of layers with a window");
   check(within(plan.model, 0, kMaxModels), "the number of a model");
 }
@@ -207,7 +210,7 @@ void validate(const Hello& hello, int from) {
   if (hello.protocol != kProtocolVersion) return;
   const Check check(from, "a greeting");
   check(hello.available_bytes <= kMaxBytes && hello.device_bytes <= kMaxBytes, "its memory");
-  check(hello.device_layers >= 0 && within(hello.device_is_unified, 0, 1), "the layers of its device");
+  check(hello.device_layers >= 0 && within(hello.device_is_unified, 0, 1) && within(hello.device_drafts, 0, 1), "the layers of its device");
   check(within(hello.threads, 0, kMaxThreads) && within(hello.logical_cpus, 0, kMaxThreads), "its threads or processors");
   check(within(hello.model, 0, kMaxModels), "the number of its model");
   check(hello.threads_measured_s >= 0, "when its threads were measured");

@@ -11,7 +11,10 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 29;
+inline constexpr std::uint32_t kProtocolVersion = 30;
+
+/// As a number of layers: as many as fit into the device's memory beside drafts; the plan says how many that are.
+inline constexpr std::int32_t kLayersThatFit = 1 << 20;
 
 struct Hello {
   std::uint32_t protocol = kProtocolVersion;
@@ -26,9 +29,10 @@ struct Hello {
   std::int32_t logical_cpus = 0;        ///< of its host, that it may use
   std::int64_t threads_measured_s = 0;  ///< when `threads` was measured as the fastest, in seconds since the epoch; 0: not measured
   std::string device{};                 ///< what it computes on, as in --units; empty: CPU cores only
-  std::int32_t device_layers = 0;       ///< number of the target's first layers that a device computes alone
+  std::int32_t device_layers = 0;       ///< number of the target's first layers that a device computes alone; kLayersThatFit
   std::int32_t device_is_unified = 0;   ///< 1: the device uses the host's memory; 0: memory of its own
   std::uint64_t device_bytes = 0;       ///< free bytes of the device
+  std::int32_t device_drafts = 0;       ///< 1: drafts and heads of this rank are on that device, too
   std::string no_device{};              ///< why it has no device, though one was to compute some layers
   Measured measured{};                  ///< not part of the message: the head adds what the rank measures later
 

@@ -44,7 +44,8 @@ Bytes encode(const Start& m) {
         .put(p.sequences)
         .put_all(std::span<const std::uint8_t>(p.packed))
         .put_all(std::span<const double>(p.shares))
-        .put(p.window_cells);
+        .put(p.window_cells)
+        .put_all(std::span<const std::int32_t>(p.first_layers));
   return out.take();
 }
 
@@ -63,8 +64,8 @@ Start decode_start(std::span<const std::byte> bytes) {
   m.draft.threshold = in.get<float>();
   m.draft.shape.nodes = in.get_all<StaticTree::Node>();
   m.draft.depth = in.get<std::int32_t>();
-  // least bytes of a plan: its numbers and four lengths
-  constexpr std::size_t kMinBytes = 4 * sizeof(std::int32_t) + 4 * sizeof(std::uint64_t);
+  // least bytes of a plan: its numbers and five lengths
+  constexpr std::size_t kMinBytes = 4 * sizeof(std::int32_t) + 5 * sizeof(std::uint64_t);
   m.pipelines.resize(in.count(kMinBytes));
   for (PipelinePlan& p : m.pipelines) {
     p.model = in.get<std::int32_t>();
@@ -75,6 +76,7 @@ Start decode_start(std::span<const std::byte> bytes) {
     p.packed = in.get_all<std::uint8_t>();
     p.shares = in.get_all<double>();
     p.window_cells = in.get<std::int32_t>();
+    p.first_layers = in.get_all<std::int32_t>();
   }
   in.end();
   return m;

@@ -28,9 +28,10 @@ struct PipelinePlan {
   std::vector<std::int32_t> ranks;  ///< the first leads
   std::vector<LayerRange> layers;   ///< per rank
   std::int32_t cells = 0, sequences = 1;
-  std::vector<std::uint8_t> packed{};  ///< per rank: Packed
-  std::vector<double> shares{};        ///< per rank: share of its layers' columns, within its group; empty: no groups
-  std::int32_t window_cells = 0;       ///< as in ContextOptions
+  std::vector<std::uint8_t> packed{};        ///< per rank: Packed
+  std::vector<double> shares{};              ///< per rank: share of its layers' columns, within its group; empty: no groups
+  std::int32_t window_cells = 0;             ///< as in ContextOptions
+  std::vector<std::int32_t> first_layers{};  ///< per rank: how many of its first layers its device computes alone; empty: as its flags say
 
   /// Index of a rank in `ranks`, if it is there.
   std::optional<std::size_t> place_of(int rank) const {

@@ -55,6 +55,8 @@ Bytes encode(const Report& m) {
       .put(m.wait_cpu_s)
       .put(m.share)
       .put(m.exchange_s)
+      .put(m.draft_s)
+      .put(m.device_peak_bytes)
       .put(m.bytes_sent)
       .put(m.feature_bytes)
       .put(m.rss_bytes)
@@ -97,6 +99,8 @@ Report decode_report(std::span<const std::byte> bytes) {
   m.wait_cpu_s = in.get<double>();
   m.share = in.get<double>();
   m.exchange_s = in.get<double>();
+  m.draft_s = in.get<double>();
+  m.device_peak_bytes = in.get<std::uint64_t>();
   m.bytes_sent = in.get<std::uint64_t>();
   m.feature_bytes = in.get<std::uint64_t>();
   m.rss_bytes = in.get<std::uint64_t>();

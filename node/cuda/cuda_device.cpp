@@ -7,10 +7,13 @@
 #include <cstdlib>
 #include <deque>
 #include <functional>
+#include <map>
+#include <mutex>
 #include <new>
 #include <set>
 #include <utility>
 
+#include "node/device_memory.hpp"
 #include "node/error.hpp"
 
 namespace yamata::cuda {
@@ -20,7 +23,9 @@ namespace {
 class CardBuffer final : public DeviceBuffer {
  public:
   enum class Kind { kMapped, kManaged };
-  CardBuffer(int device, std::size_t bytes, Kind kind) : kind_(kind), bytes_(bytes) {
+  /// `own`: it takes memory of the device.
+  CardBuffer(int device, std::size_t bytes, Kind kind, bool own)
+      : kind_(kind), bytes_(bytes), own_bytes_(own ? static_cast<std::int64_t>(bytes) : 0) {
     void* memory = nullptr;
     const std::size_t some = bytes > 0 ? bytes : 1;
     const cudaError_t error = kind == Kind::kMapped ? cudaHostAlloc(&memory, some, cudaHostAllocMapped | cudaHostAllocPortable)
@@ -33,8 +38,12 @@ class CardBuffer final : public DeviceBuffer {
     if (kind == Kind::kManaged) prefer(device, some);
     cudaMemset(data_, 0, some);
     cudaDeviceSynchronize();
+    count_device_bytes(own_bytes_);
   }
-  ~CardBuffer() override { kind_ == Kind::kMapped ? cudaFreeHost(data_) : cudaFree(data_); }
+  ~CardBuffer() override {
+    kind_ == Kind::kMapped ? cudaFreeHost(data_) : cudaFree(data_);
+    count_device_bytes(-own_bytes_);
+  }
   std::byte* data() const override { return data_; }
   std::size_t size() const override { return bytes_; }
 
@@ -53,6 +62,7 @@ class CardBuffer final : public DeviceBuffer {
 
   Kind kind_;
   std::size_t bytes_;
+  std::int64_t own_bytes_;
   std::byte* data_ = nullptr;
 };
 
@@ -140,6 +150,31 @@ bool loads_at_start() {
   const char* loading = std::getenv("CUDA_MODULE_LOADING");
   return loading && std::string(loading) == "EAGER";
 }
+
+/// Pages of the host that are registered for kernels; how many units of this process need each.
+struct RegisteredPages {
+  std::mutex mutex;
+  std::map<const std::byte*, int> uses;
+
+  static RegisteredPages& all() {
+    static RegisteredPages its;
+    return its;
+  }
+  cudaError_t add(std::byte* page, std::size_t bytes) {
+    const std::lock_guard lock(mutex);
+    if (uses[page]++ > 0) return cudaSuccess;
+    const cudaError_t error = cudaHostRegister(page, bytes, cudaHostRegisterMapped | cudaHostRegisterPortable);
+    if (error != cudaSuccess) uses.erase(page);
+    return error;
+  }
+  cudaError_t remove(const std::byte* page) {
+    const std::lock_guard lock(mutex);
+    const auto at = uses.find(page);
+    if (--at->second > 0) return cudaSuccess;
+    uses.erase(at);
+    return cudaHostUnregister(const_cast<std::byte*>(page));
+  }
+};
 
 class CudaDevice final : public Device {
  public:
@@ -230,7 +265,7 @@ CudaDevice::~CudaDevice() {
   for (const auto& events : {events_, spare_}) {
     for (cudaEvent_t event : events) cudaEventDestroy(event);
   }
-  for (const std::byte* page : reached_) cudaHostUnregister(const_cast<std::byte*>(page));
+  for (const std::byte* page : reached_) RegisteredPages::all().remove(page);
   cudaStreamDestroy(stream_);
 }
 
@@ -243,7 +278,8 @@ std::unique_ptr<DeviceBuffer> CudaDevice::allocate(std::size_t bytes, DeviceMemo
     require(cudaMemGetInfo(&free, &all), "asking for its memory");
     if (bytes > free) throw std::bad_alloc();
   }
-  return std::make_unique<CardBuffer>(index_, bytes, mapped ? CardBuffer::Kind::kMapped : CardBuffer::Kind::kManaged);
+  return std::make_unique<CardBuffer>(index_, bytes, mapped ? CardBuffer::Kind::kMapped : CardBuffer::Kind::kManaged,
+                                      properties_.unified || memory == DeviceMemory::kLocal);
 }
 
 void CudaDevice::copy_in(void* to, const void* from, std::size_t bytes) {
@@ -251,7 +287,7 @@ void CudaDevice::copy_in(void* to, const void* from, std::size_t bytes) {
   require(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "copying to it");
 }
 
-/// Registers whole pages, each once.
+/// Registers whole pages, each once for this unit.
 void CudaDevice::reach_host(const void* begin, std::size_t bytes) {
   static const auto kPage = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto first = reinterpret_cast<std::uintptr_t>(begin) / kPage * kPage, end = reinterpret_cast<std::uintptr_t>(begin) + bytes;
@@ -259,8 +295,8 @@ void CudaDevice::reach_host(const void* begin, std::size_t bytes) {
   for (std::uintptr_t page = first; page < end; page += kPage) {
     auto* memory = reinterpret_cast<std::byte*>(page);
     if (reached_.contains(memory)) continue;
-    const cudaError_t error = cudaHostRegister(memory, kPage, cudaHostRegisterMapped | cudaHostRegisterPortable);
-    if (error == cudaErrorHostMemoryAlreadyRegistered) {  // by another device of this process
+    const cudaError_t error = RegisteredPages::all().add(memory, kPage);
+    if (error == cudaErrorHostMemoryAlreadyRegistered) {  // by a library
       cudaGetLastError();
       continue;
     }
@@ -270,7 +306,7 @@ void CudaDevice::reach_host(const void* begin, std::size_t bytes) {
 }
 
 void CudaDevice::release_host() {
-  for (const std::byte* page : reached_) require(cudaHostUnregister(const_cast<std::byte*>(page)), "unmapping memory of the host");
+  for (const std::byte* page : reached_) require(RegisteredPages::all().remove(page), "unmapping memory of the host");
   reached_.clear();
 }
 

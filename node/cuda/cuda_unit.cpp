@@ -33,7 +33,7 @@ ListShape shape_of(std::span<const Op> ops) {
 
 }  // namespace
 
-CudaUnit::CudaUnit(std::unique_ptr<Device> device, std::unique_ptr<DeviceClaim> claim, LaunchOptions options)
+CudaUnit::CudaUnit(std::unique_ptr<Device> device, std::shared_ptr<DeviceClaim> claim, LaunchOptions options)
     : claim_(std::move(claim)), device_(std::move(device)), context_(*device_, options) {
   ++g_units;
 }

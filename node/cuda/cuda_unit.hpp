@@ -17,8 +17,9 @@ namespace yamata::cuda {
 
 class CudaUnit final : public ComputeUnit {
  public:
-  /// `claim`: keeps other processes from using the device.
-  explicit CudaUnit(std::unique_ptr<Device> device, std::unique_ptr<DeviceClaim> claim = nullptr, LaunchOptions options = {});
+  /// `claim`: keeps other processes from using the device. Several units of this process may hold it: each has a stream, scratch memory and
+  /// graphs of its own.
+  explicit CudaUnit(std::unique_ptr<Device> device, std::shared_ptr<DeviceClaim> claim = nullptr, LaunchOptions options = {});
   ~CudaUnit() override;
 
   void start(std::span<const Op> ops, const std::atomic<bool>* stop) override;
@@ -47,7 +48,7 @@ class CudaUnit final : public ComputeUnit {
   bool run(const Op& op);
   void pause(std::chrono::steady_clock::time_point began);
 
-  std::unique_ptr<DeviceClaim> claim_;
+  std::shared_ptr<DeviceClaim> claim_;
   std::unique_ptr<Device> device_;
   OpContext context_;
   std::span<const Op> ops_;

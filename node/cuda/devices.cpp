@@ -21,7 +21,7 @@ std::string own_device_name(const std::string& name, int local_rank) {
 
 std::unique_ptr<ComputeUnit> make_device_unit(const std::string& name, int local_rank) {
   const std::string device = own_device_name(name, local_rank);
-  return std::make_unique<cuda::CudaUnit>(cuda::make_cuda_device(device), std::make_unique<cuda::DeviceClaim>(device),
+  return std::make_unique<cuda::CudaUnit>(cuda::make_cuda_device(device), cuda::DeviceClaim::of_process(device),
                                           cuda::LaunchOptions::from_environment());
 }
 

@@ -21,6 +21,8 @@ TARGET, DRAFT = (str(ROOT / 'models' / f'tales-{name}-q8_0.gguf') for name in ('
 RUN = ['run', '-m', TARGET, '-p', 'Once upon a time there was', '-n', '24', '--ignore-eos']
 MPIRUN = ['mpirun', '--oversubscribe', '--bind-to', 'none']
 
+HEADS = {name: str(ROOT / 'models' / f'tales-{name}.safetensors') for name in ('dgf', 'medusa')}
+
 # Ranks, flags, and settings of the emulated device. Without a checksum, of a row of logits only the highest is read.
 UNREAD = [
     (1, '--units emulated', 'discrete'),
@@ -52,6 +54,12 @@ JOBS = [
     (2, '--units cpu+emulated --gpu-layers 4 --layer-split 0.3+0.7', ''),
     (1, f'-ngl 2 -md {DRAFT} --strategy speculative', 'discrete'),
     (2, f'-ngl 5 -md {DRAFT} --layer-split 1/1', ''),
+    (1, f'-ngl 3 --draft-units emulated --heads {HEADS["dgf"]}', 'discrete'),
+    (1, f'--units cpu+emulated:0 -ngl 99 --draft-units emulated:0 --heads {HEADS["medusa"]}', ''),
+    (1, f'-ngl auto --draft-units emulated -md {DRAFT} --strategy speculative -b 3 -c 64', 'discrete bytes=60000000'),
+    (1, f'--units emulated --draft-units emulated:0 --heads {HEADS["dgf"]}', 'discrete'),
+    (1, f'--units cpu+emulated --draft-units emulated -md {DRAFT} --strategy pipeinfer', 'waits=stream'),
+    (2, f'-ngl 2 --draft-units emulated --heads {HEADS["dgf"]} --layer-split 0.5,0.5', 'discrete waits=stream'),
     (1, '--units emulated', 'graphs=off'),
     (1, '--units cpu+emulated', 'waits=stream'),
     (1, '--units emulated:0+cpu=0.2+emulated:1=0.35', 'discrete waits=stream'),
@@ -67,17 +75,23 @@ LAYERS = [
     ('--units cpu+emulated -ngl 3', '', 'emulated:0 (3 layers)+cpu (5 layers)'),
     ('-ngl 7', 'discrete', 'emulated:0 (7 layers)+cpu (1 layer)'),
     ('-ngl 8', '', 'emulated:0'),
+    ('-ngl auto', '', 'emulated:0'),
+    ('--units cpu+emulated -ngl auto -b 3 -c 64', 'discrete bytes=24400000', 'emulated:0 (2 layers)+cpu (6 layers)'),
+    ('-ngl auto -b 3 -c 64', 'discrete bytes=20500000', 'cpu'),
+    ('-ngl auto', 'none', 'cpu'),
     ('-ngl 0', '', 'cpu'),
     ('--units cpu+emulated -ngl 0', '', 'cpu'),
     ('-ngl 3', 'none', 'cpu'),
 ]
 
-HEADS = {name: str(ROOT / 'models' / f'tales-{name}.safetensors') for name in ('dgf', 'medusa')}
 PRESETS = [
     (1, '--preset sequential --units emulated', ''),
     (1, f'--preset medusa --units emulated --heads {HEADS["medusa"]}', ''),
     (1, f'--preset dovetail --units cpu --draft-units emulated --heads {HEADS["dgf"]}', ''),
     (2, f'--preset dovetail --units cpu --draft-units emulated --heads {HEADS["dgf"]} --layer-split 1/1', 'discrete'),
+    (1, f'--preset dovetail --units cpu --draft-units emulated -md {DRAFT}', ''),
+    (1, f'--preset dovetail -ngl 3 --draft-units emulated --heads {HEADS["dgf"]}', 'discrete'),
+    (1, f'--preset dovetail --units cpu+emulated -ngl auto --draft-units emulated -md {DRAFT}', ''),
     (1, f'--preset duodecoding --units emulated --draft-units cpu -md {DRAFT}', ''),
     (2, f'--preset duodecoding --units emulated --draft-units cpu -md {DRAFT} --layer-split 1/1', ''),
     (2, f'--preset pipeinfer --units emulated -md {DRAFT} --layer-split 1/1', ''),
@@ -108,9 +122,12 @@ ERRORS = [
     (1, 'leave out -ngl', 1, f'--preset ghidorah --units cpu+emulated -ngl 3 -md {DRAFT}', ''),
     (1, 'leave out -ngl', 1, f'--preset medusa -ngl 3 --heads {HEADS["medusa"]}', ''),
     (1, 'leave out -ngl', 1, '--preset sequential -ngl 3', ''),
+    (1, 'with heads or with a draft', 1, f'--preset dovetail --units cpu --draft-units cpu -md {DRAFT} --heads {HEADS["dgf"]}', ''),
     (1, 'leave out -md, --heads and --mtp', 1, '--preset sequential --mtp', ''),
-    (1, 'the target on emulated:0, too', 1, f'--units cpu+emulated --draft-units emulated:0 --heads {HEADS["dgf"]}', ''),
-    (1, 'the target on emulated:0, too', 1, f'-ngl 2 --draft-units emulated -md {DRAFT}', ''),
+    (1, 'and what drafts there take', 1, f'-ngl 2 -b 3 -c 64 --draft-units emulated -md {DRAFT}', 'discrete bytes=19300000'),
+    (1, 'named twice', 1, '--units emulated+emulated:0', ''),
+    (1, 'name one device and cores', 1, '--units emulated -ngl auto', ''),
+    (1, 'leave out the shares', 1, '--units cpu=0.5+emulated=0.5 -ngl auto', ''),
     (1, '-ngl needs a value', 1, '-ngl', ''),
     (1, 'YAMATA_DEVICE=waits=never: unknown', 1, '--units emulated', 'waits=never'),
     (1, 'YAMATA_DEVICE=waits=never: unknown', 1, '', 'none waits=never'),
@@ -210,6 +227,50 @@ def placed_by_speed(cases, plain, emulated, folder):
             cases.say(found == alone and devices == ['emulated:0', 'emulated:1', 'emulated:2'], name)
 
 
+def planned(cases, emulated, folder):
+    """plan and inspect know the units of a machine; the JSON of a job has the time of its phases and the memory of its device."""
+    on_device = ['--units', 'cpu+emulated', '-ngl', 'auto', '--draft-units', 'emulated', '--heads', HEADS['dgf']]
+    small = 'discrete bytes=48000000'
+    name = 'inspect: layers that fit beside heads'
+    if cases.wants(name):
+        def gpu(*flags):
+            shown = run([emulated, 'inspect', '-m', TARGET, '-c', '64', *flags], small).stdout
+            found = re.findall(r'^ +GPU +layers +0-(\d+) ', shown, re.M)
+            return int(found[0]) if found else -1
+        alone, beside = gpu(*on_device[:4]), gpu(*on_device)
+        shown = run([emulated, 'inspect', '-m', TARGET, '-c', '64', *on_device], small).stdout
+        cases.say(0 <= beside < alone and len(re.findall(r'^  draft .*on emulated$', shown, re.M)) == 1, name)
+    name = 'plan: the cost model of a machine'
+    if cases.wants(name):
+        out = pathlib.Path(folder, 'plan.json')
+        done = run([emulated, 'plan', '-m', TARGET, '-t', '1', '-c', '64', *on_device, '--json', str(out)], small)
+        steps = json.loads(out.read_text())['steps'] if done.returncode == 0 else []
+        right = re.search(r'^\d of 8 layers on the device$', done.stdout, re.M) and 'offloading, all weights copied' in done.stdout
+        cases.say(bool(right) and [step['guesses'] for step in steps] == [1, 3, 7, 15], name)
+        if not right:
+            print(done.stdout, done.stderr)
+    for words, flags in (('for several machines', '--units cpu --ranks 3 --heads HEADS'), ('needs a draft', '--units cpu'),
+                         ('leave out one of them', f'--units cpu --heads HEADS -md {DRAFT}'), ('add --units', '--bus 3')):
+        name = f'plan is refused, "{words}": {flags}'
+        if cases.wants(name):
+            done = run([emulated, 'plan', '-m', TARGET, *flags.replace('HEADS', HEADS['dgf']).split()])
+            cases.say(done.returncode == 1 and words in done.stderr and done.stderr.count('yamata: ') == 1, name)
+    name = 'phases and peak memory'
+    if cases.wants(name):
+        out = pathlib.Path(folder, 'phases.json')
+        its = ['--preset', 'dovetail', '-ngl', '2', '--draft-units', 'emulated', '--heads', HEADS['dgf'], '-n', '8', '--json', str(out)]
+        done = run([emulated, *RUN, *its], 'discrete')
+        j = json.loads(out.read_text()) if done.returncode == 0 else {}
+        rank = j['per_rank'][0] if j else {}
+        right = j and all(j[key] > 0 for key in ('verify_s', 'draft_s', 'sample_s')) and j['transfer_s'] == 0
+        # the layers and the heads are both there
+        weights = 2 * 2 ** 20
+        cases.say(bool(right) and j['device_peak_bytes'] == rank['device_peak_bytes'] > weights and 0 < rank['draft_s'] < rank['busy_s'] and
+                  "of its device's memory" in done.stderr, name)
+        done = run([emulated, *RUN, '-n', '4', '--units', 'cpu', '--json', str(out)])
+        cases.say(json.loads(out.read_text())['device_peak_bytes'] == 0, f'{name}: none without a device')
+
+
 def kept_speeds(cases, emulated, folder):
     """The speed of a device with whole layers is kept like that of the cores: each start adds one to those that it confirms."""
     name = "a device's speed is kept"
@@ -261,6 +322,7 @@ def main():
         jobs(cases, o.plain, o.emulated, folder)
         placed_by_speed(cases, o.plain, o.emulated, folder)
         kept_speeds(cases, o.emulated, folder)
+        planned(cases, o.emulated, folder)
         errors(cases, o.plain, o.emulated, folder)
     raise SystemExit(1 if cases.wrong else 0)
 

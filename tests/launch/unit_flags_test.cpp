@@ -73,7 +73,7 @@ TEST(UnitFlags, areRefusedWhereTheyMakeNoSense) {
 }
 
 TEST(UnitFlags, wholeLayersOfADevice) {
-  EXPECT_FALSE(parse_gpu_layers("auto", parse_units("cpu=0.5+cuda:0")));
+  EXPECT_EQ(parse_gpu_layers("auto", parse_units("cpu+cuda:0")), wire::kLayersThatFit);
   EXPECT_EQ(parse_gpu_layers("12", {}), 12);
   EXPECT_EQ(parse_gpu_layers("3", parse_units("cpu:0+cuda:0+cpu:1")), 3);
   EXPECT_EQ(parse_gpu_layers("0", parse_units("cpu:0=0.3+cpu:1")), 0);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "launch/program/options/unit_flags.hpp"
 #include "launch/program/output/warnings.hpp"
 #include "launch/program/planning/split_advice.hpp"
 #include "launch/program/planning/units.hpp"
@@ -117,7 +118,7 @@ wire::Start JobPlanner::plan(const std::vector<wire::Hello>& hellos, std::span<c
   const JobOptions& options = rank_.options();
   std::ranges::for_each(crowded_hosts(hellos), warn);
   if (const std::string without = ranks_without_device(hellos); !without.empty())
-    warn(fmt::format("-ngl {}: {}", options.compute.gpu_layers.value_or(0), without));
+    warn(fmt::format("-ngl {}: {}", gpu_layers_text(options.compute.gpu_layers.value_or(0)), without));
   for (const wire::Hello& hello : hellos) threads_measured_s_.push_back(hello.threads_measured_s);
   chooser_.choose(hellos, text_, groups);
   const DecodeOptions decode = decode_options(rank_, text_);
@@ -133,10 +134,12 @@ wire::Start JobPlanner::plan(const std::vector<wire::Hello>& hellos, std::span<c
   for (std::size_t i = 0; i + 1 < splits.size(); ++i) {
     wire::Start faster = plan;
     faster.pipelines.front().layers = splits[i];
+    plan_device_layers(models, faster, hellos, draft_heads);
     if (!fits_memory(models, faster, hellos, draft_heads)) continue;
     plan_packing(models, faster, hellos, options.compute.repack, draft_heads);
     return faster;
   }
+  plan_device_layers(models, plan, hellos, draft_heads);
   plan_packing(models, plan, hellos, options.compute.repack, draft_heads);
   std::ranges::for_each(plan_memory(models, plan, hellos, draft_heads), warn);
   return plan;

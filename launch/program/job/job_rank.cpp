@@ -71,6 +71,7 @@ StageFactory JobRank::stage_factory() {
     const ModelFile* file = models_.find(model);
     wire::validate_layers(plan, file ? file->h.layers : 1, 0);
     const auto packed = place < plan.packed.size() ? static_cast<wire::Packed>(plan.packed[place]) : wire::Packed::kNone;
+    const std::int64_t first = place < plan.first_layers.size() ? plan.first_layers[place] : units_.first_layers();
     const ContextOptions options{.cells = plan.cells,
                                  .sequences = plan.sequences,
                                  .cache_types = cache_types,
@@ -78,7 +79,7 @@ StageFactory JobRank::stage_factory() {
                                  .group = group,
                                  .context = context(),
                                  .window_cells = plan.window_cells,
-                                 .first_layers = model == 0 ? units_.first_layers() : 0,
+                                 .first_layers = model == 0 ? first : 0,
                                  .pack_first = packed == wire::Packed::kFirstLayers};
     if (!file) return models_.make_draft_heads(model, options, unit);
     return std::make_unique<TransformerStage>(file->file, file->h, plan.layers.at(place), options, unit);

@@ -74,7 +74,6 @@ void LayoutChooser::choose_layout(const ExpectedText& text, std::span<const Grou
   job.strategy = rank_.layout().asked_strategy();
   job.guesses_text = options.layout.guesses_text;
   job.draft_on_head = options.layout.draft_on_head;
-  job.head_can_draft = !rank_.units().device_of_both();
   experience_.measured(machines_);
   if (auto choice = yamata::choose_layout(job, machines_)) rank_.layout().choose(std::move(*choice));
 }

@@ -33,7 +33,7 @@ bool RankUnits::only_guesses() const {
   return models_.own() != 0 && !(models_.has(0) && (layout_.is_open() || layout_.drafters_are_open()));
 }
 
-/// A rank that only drafts has no other units. It cannot use a device that has layers of the target.
+/// A rank that only drafts has no other units.
 void RankUnits::find_units_of_flags() {
   const bool guesses = only_guesses();
   draft_units_ = find_units(options_.draft_units, options_.threads, place(), false, "--draft-units");
@@ -97,31 +97,19 @@ MeasurementKey RankUnits::device_key() const {
   return key(0, threads(), std::ranges::find_if(units_, &UnitSpec::device)->name + "-one-layer");
 }
 
-std::optional<std::string> RankUnits::device_of_both() const {
+/// Whether drafts and heads of this rank compute on the device that has whole layers of the target.
+bool RankUnits::drafts_beside_layers() const {
+  if (first_layers_ == 0) return false;
+  const auto own = std::ranges::find_if(units_, &UnitSpec::device);
   const auto named = [this](const UnitSpec& spec) { return own_device_name(spec.name, location_.local_rank); };
-  for (const UnitSpec& draft : draft_units_) {
-    const auto same = [&](const UnitSpec& unit) { return unit.device && draft.device && named(unit) == named(draft); };
-    if (std::ranges::any_of(units_, same)) return named(draft);
-  }
-  return std::nullopt;
-}
-
-/// A device belongs to one unit.
-void RankUnits::require_one_use_each() const {
-  if (const auto device = device_of_both())
-    throw UsageError(
-        fmt::format("--draft-units {0}: rank {1} ({2}) computes the target on {0}, too, and a device is one unit's; leave out {3}", *device,
-                    location_.rank, location_.host, first_layers_ > 0 ? "--draft-units or -ngl" : "--draft-units, or name another device"));
+  return std::ranges::any_of(draft_units_, [&](const UnitSpec& draft) { return draft.device && named(draft) == named(*own); });
 }
 
 ComputeUnit& RankUnits::of(std::size_t model) {
   const bool apart = model != 0 && !draft_units_.empty();
   std::unique_ptr<ComputeUnit>& unit = apart ? draft_unit_ : unit_;
   if (apart && !computes_target_) unit_.reset();
-  if (!unit) {
-    if (apart ? unit_ : draft_unit_) require_one_use_each();
-    unit = make_unit(apart ? draft_units_ : units_);
-  }
+  if (!unit) unit = make_unit(apart ? draft_units_ : units_);
   return *unit;
 }
 
@@ -195,6 +183,7 @@ void RankUnits::describe(wire::Hello& hello) const {
   hello.device_layers = first_layers_;
   hello.device_bytes = device.free;
   hello.device_is_unified = device.unified ? 1 : 0;
+  hello.device_drafts = drafts_beside_layers() ? 1 : 0;
 }
 
 /// Memory for weights and cache: the host's, or that of a device with memory of its own. If units share memory, all of them must be able to

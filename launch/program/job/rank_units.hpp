@@ -39,7 +39,8 @@ class RankUnits {
   void describe(wire::Hello& hello) const;
 
   /// The unit of a model's stages on this rank. If the rank was only measured as one of the target's and became a drafter, the unit that
-  /// was measured ends first: both may be the same device. Throws UsageError if a device is used for the target and for drafts.
+  /// was measured ends first, because its memory is needed. If both are the same device, each unit has a stream and scratch memory of its
+  /// own.
   ComputeUnit& of(std::size_t model);
   /// The target will be computed here.
   void keep_for_target() { computes_target_ = true; }
@@ -48,8 +49,6 @@ class RankUnits {
   bool has_draft_units() const { return !draft_units_.empty(); }
   /// These units, as in --draft-units.
   std::string draft_names() const { return names_of(draft_units_); }
-  /// A device that is to compute both the target and drafts, if they are on this rank.
-  std::optional<std::string> device_of_both() const;
   /// Number of the target's first layers that a device computes alone.
   int first_layers() const { return first_layers_; }
   int threads() const { return static_cast<int>(threads_.cpus.size()); }
@@ -66,7 +65,7 @@ class RankUnits {
   const std::vector<UnitSpec>& main_units() const;
   RankPlace place() const { return {topology_, location_.local_rank, location_.local_size, options_.numa}; }
   MeasurementKey key(std::size_t model, int threads, const std::string& units) const;
-  void require_one_use_each() const;
+  bool drafts_beside_layers() const;
   std::unique_ptr<ComputeUnit> make_unit(const std::vector<UnitSpec>& units) const;
   void begin_shares(SplitUnit& unit, const std::vector<UnitSpec>& units) const;
   std::uint64_t shared_bytes() const;

@@ -80,8 +80,8 @@ void add_ranks(Flags& flags, const std::string& auto_split) {
   machine("--attention-cut", kAttentionCutHelp, FlagKind::kWord, "CUT", "heads");
   machine("-ngl, --gpu-layers, --n-gpu-layers",
           "-ngl: a GPU computes the first N layers of the rank, the cores the rest; --units defaults to cpu+cuda:0 "
-          "(auto: what --units says, every layer shared)",
-          FlagKind::kWord, "N", "auto");
+          "(auto: as many as fit into its memory beside drafts there; without -ngl, units share every layer)",
+          FlagKind::kWord, "N", "");
   add_numa(flags, "Machine");
   machine("--no-repack", "Keep the weights in the file's layout: slower, but less memory if several ranks of a host share them");
 }
@@ -104,7 +104,7 @@ void read_ranks(const GivenFlags& r, JobOptions& job) {
   job.compute.numa = read_numa(r);
   job.compute.units = read_units(r);
   job.compute.attention_cut = parse_attention_cut(r.text("attention-cut"), job.compute.units);
-  job.compute.gpu_layers = parse_gpu_layers(r.text("gpu-layers"), job.compute.units);
+  if (r.given("gpu-layers")) job.compute.gpu_layers = parse_gpu_layers(r.text("gpu-layers"), job.compute.units);
   job.compute.repack = !r.given("no-repack");
   const auto timeout = r.number<double>("timeout");
   require(timeout >= 0.5 && timeout <= 86400, "--timeout", "between 0.5 and 86400 seconds");

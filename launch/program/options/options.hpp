@@ -59,7 +59,7 @@ struct ComputeOptions {
   int threads = 0;                    ///< -t; 0: the fastest number, within this rank's share of the cores
   bool measure_threads = false;       ///< -t measure: measure that number anew
   std::vector<UnitSpec> units;        ///< --units; empty: one unit with these threads
-  std::optional<int> gpu_layers;      ///< -ngl: number of the target's first layers that a device computes alone; nothing: auto
+  std::optional<int> gpu_layers;      ///< -ngl: number of the target's first layers that a device computes alone, or wire::kLayersThatFit
   std::vector<UnitSpec> draft_units;  ///< --draft-units: for drafts and heads; empty: the same
   ShareRule share_rule = ShareRule::kAdaptive;
   AttentionCut attention_cut = AttentionCut::kHeads;  ///< --attention-cut

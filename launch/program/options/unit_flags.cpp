@@ -71,11 +71,9 @@ void complete_shares(std::vector<UnitSpec>& specs, const char* flag) {
 
 }  // namespace
 
-std::optional<int> parse_gpu_layers(const std::string& text, const std::vector<UnitSpec>& specs) {
-  if (text == "auto") return std::nullopt;
-  constexpr int kMaxLayers = 1 << 20;
-  const double number = parse_number(text);
-  if (!(number >= 0 && number <= kMaxLayers) || number != std::floor(number))
+int parse_gpu_layers(const std::string& text, const std::vector<UnitSpec>& specs) {
+  const double number = text == "auto" ? wire::kLayersThatFit : parse_number(text);
+  if (!(number >= 0 && number <= wire::kLayersThatFit) || number != std::floor(number))
     throw UsageError(fmt::format("-ngl must be a number of layers from 0 on, or auto, not '{}'", text));
   const auto devices = std::ranges::count_if(specs, &UnitSpec::device);
   if (number > 0 && !specs.empty() && (devices != 1 || specs.size() < 2))
@@ -93,6 +91,8 @@ AttentionCut parse_attention_cut(const std::string& text, const std::vector<Unit
   if (text != "heads" && specs.size() < 2) throw UsageError("--attention-cut divides attention among units; name two with --units");
   return static_cast<AttentionCut>(cut - kAttentionCutNames.begin());
 }
+
+std::string gpu_layers_text(int layers) { return layers == wire::kLayersThatFit ? "auto" : std::to_string(layers); }
 
 void require_idle_threads(const std::vector<UnitSpec>& specs) {
   if (!specs.empty() && std::ranges::none_of(specs, &UnitSpec::takes_the_rest))

@@ -1,6 +1,5 @@
 #pragma once
 // Parses --units, --draft-units and -ngl.
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,9 +10,11 @@ namespace yamata {
 /// "cpu:0-3+cpu:4-7" or "cpu+cuda:0", each unit optionally with "=SHARE"; empty for "auto". Throws UsageError for anything else, for cores
 /// or devices in two units, and for shares whose sum is not 1; the message names `flag`.
 std::vector<UnitSpec> parse_units(const std::string& text, const char* flag = "--units");
-/// -ngl for these units; nothing for "auto". Throws UsageError if it is not a number of layers, and if the units are not cores and one
-/// device without a share.
-std::optional<int> parse_gpu_layers(const std::string& text, const std::vector<UnitSpec>& specs);
+/// -ngl for these units: a number of layers, or wire::kLayersThatFit for "auto". Throws UsageError if it is neither, and if the units are
+/// not cores and one device without a share.
+int parse_gpu_layers(const std::string& text, const std::vector<UnitSpec>& specs);
+/// The same as a text for users.
+std::string gpu_layers_text(int layers);
 inline constexpr char kAttentionCutHelp[] =
     "How units divide attention: by heads; dynamic: from 257 tokens on, the GPU (or the first unit) has the front of the cache, the others "
     "the "

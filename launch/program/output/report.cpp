@@ -51,6 +51,33 @@ Json measured(double value) { return value > 0 ? Json(value) : Json(); }
 
 Json share(std::uint64_t part, std::uint64_t whole) { return whole > 0 ? Json(ratio(part, whole)) : Json(); }
 
+/// Time by phase, of all ranks together: computing of drafts and heads, of the target, and exchanges of ranks that share layers.
+struct Phases {
+  double draft_s = 0, verify_s = 0, transfer_s = 0;
+  std::uint64_t device_peak_bytes = 0;  // of the rank with the most
+};
+Phases phases(const Generation& r) {
+  Phases all;
+  for (const wire::Report& p : r.per_rank) {
+    all.draft_s += p.draft_s;
+    all.verify_s += std::max(0.0, p.busy_s - p.draft_s - p.exchange_s);
+    all.transfer_s += p.exchange_s;
+    all.device_peak_bytes = std::max(all.device_peak_bytes, p.device_peak_bytes);
+  }
+  return all;
+}
+
+/// A line with the time of each phase, and one for the memory of devices.
+std::string phase_lines(const Generation& r) {
+  const Phases all = phases(r);
+  std::string out = fmt::format("computing, all ranks: verify {:.2f} s, draft {:.2f} s, transfer {:.2f} s; sampling {:.3f} s\n",
+                                all.verify_s, all.draft_s, all.transfer_s, r.sample_s);
+  for (std::size_t i = 0; i < r.per_rank.size(); ++i)
+    if (const std::uint64_t peak = r.per_rank[i].device_peak_bytes; peak > 0)
+      out += fmt::format("rank {} used at most {:.1f} MiB of its device's memory\n", i, static_cast<double>(peak) / 1048576);
+  return out;
+}
+
 Json figures(const Generation& r) {
   const Speed s = speed(r);
   const std::size_t n = r.token_ids.size();
@@ -81,6 +108,12 @@ Json figures(const Generation& r) {
   j["runs_started"] = r.counters.runs_started;
   j["runs_cancelled"] = r.counters.runs_cancelled;
   j["tokens_skipped_by_cancellation"] = tokens_skipped(r);
+  const Phases of_ranks = phases(r);
+  j["verify_s"] = of_ranks.verify_s;
+  j["draft_s"] = of_ranks.draft_s;
+  j["transfer_s"] = of_ranks.transfer_s;
+  j["sample_s"] = r.sample_s;
+  j["device_peak_bytes"] = of_ranks.device_peak_bytes;
   j["head_us_per_token"] = n > 0 ? Json(1e6 * r.counters.deciding_s / static_cast<double>(n)) : Json();
   return j;
 }
@@ -207,6 +240,8 @@ std::string to_json(const Generation& r) {
                      {"wait_cpu_s", p.wait_cpu_s},
                      {"share", p.share},
                      {"exchange_s", p.exchange_s},
+                     {"draft_s", p.draft_s},
+                     {"device_peak_bytes", p.device_peak_bytes},
                      {"runs", p.runs},
                      {"run_s", p.run_s},
                      {"runs_skipped", p.runs_skipped},
@@ -289,6 +324,7 @@ std::string to_table(const Generation& r) {
     const wire::Report& p = r.per_rank[i];
     if (named(p)) out += fmt::format("rank {} computed on {} ({})\n", i, p.device, p.isa);
   }
+  out += phase_lines(r);
   out += "own MiB: memory that only this process uses; model MiB: its part of the model files, which ranks of one host share\n";
   const auto exchanges = [](const wire::Report& p) { return p.exchange_s > 0; };
   if (std::any_of(r.per_rank.begin(), r.per_rank.end(), exchanges)) {

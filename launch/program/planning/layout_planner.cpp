@@ -147,7 +147,6 @@ bool allowed(LayoutCandidate& candidate, const PlannedJob& job) {
   }
   if (!job.strategy && job.guesses_text && candidate.layout.size() == 1)
     candidate.strategy = strategy_for_texts(candidate.layout.front().stages());
-  if (!job.head_can_draft && candidate.draft_on_head()) return false;
   if (job.draft_on_head && candidate.layout.size() > 1 && !candidate.draft_on_head()) return false;
   return !job.strategy || candidate.strategy == *job.strategy;
 }

@@ -35,7 +35,6 @@ struct PlannedJob {
   bool guesses_text = false;
   bool draft_on_head = false;                      ///< a draft shares the first machine's unit with its layers, or there is no drafter
   const std::atomic<bool>* interrupted = nullptr;  ///< if this becomes true, planning throws Interrupted
-  bool head_can_draft = true;                      ///< false: target and draft need the same device there, and a device is one unit's
   std::function<double(const LayoutCandidate&)> correction{};  ///< factor for its forecast, from earlier jobs; empty: 1
 };
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "node/counted.hpp"
@@ -38,6 +39,15 @@ void require_device(const UnitSpec& spec, int local_rank, const char* flag) {
   }
 }
 
+/// Units that share layers are different devices, however they are named.
+void require_different_devices(const std::vector<UnitSpec>& specs, int local_rank, const char* flag) {
+  std::set<std::string> names;
+  for (const UnitSpec& spec : specs) {
+    if (spec.device && !names.insert(own_device_name(spec.name, local_rank)).second)
+      throw UsageError(fmt::format("{}: {} is named twice; a device is one unit", flag, own_device_name(spec.name, local_rank)));
+  }
+}
+
 /// One thread per CPU, bound to its core if that is known.
 std::vector<int> threads_of(const UnitSpec& spec, const Topology& topology) {
   if (spec.device) return {-1};
@@ -48,6 +58,7 @@ std::vector<int> threads_of(const UnitSpec& spec, const Topology& topology) {
 
 std::vector<UnitSpec> find_units(std::vector<UnitSpec> specs, int threads, const RankPlace& place, bool take_turns, const char* flag) {
   require_cores(specs, flag);
+  require_different_devices(specs, place.local_rank, flag);
   require_device_settings();
   const auto devices = take_turns ? 0 : static_cast<std::size_t>(std::ranges::count_if(specs, &UnitSpec::device));
   for (UnitSpec& spec : specs) {

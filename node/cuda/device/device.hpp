@@ -36,7 +36,7 @@ struct DeviceProperties {
   bool unified = false;     ///< it uses the host's memory
   bool reads_host = false;  ///< it can read any memory of the host
   bool waits = false;       ///< its stream may wait for the host
-  bool waits_alone = true;  ///< meanwhile, no other device of the process may be used: a call of one may wait for all
+  bool waits_alone = true;  ///< meanwhile, no other unit of the process may use a device: a call of one may wait for all
   std::uint64_t memory_bytes = 0, free_bytes = 0;
 };
 

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <map>
+#include <mutex>
 
 #include "node/error.hpp"
 
@@ -25,6 +27,16 @@ DeviceClaim::DeviceClaim(const std::string& device, const std::string& scope) {
   if (bind(socket_, reinterpret_cast<const sockaddr*>(&address), length) == 0 || errno != EADDRINUSE) return;
   close(socket_);
   throw UsageError("device " + device + " is used by another rank or job of this machine; give each rank one of its own, or cpu");
+}
+
+std::shared_ptr<DeviceClaim> DeviceClaim::of_process(const std::string& device, const std::string& scope) {
+  static std::mutex mutex;
+  static std::map<std::string, std::weak_ptr<DeviceClaim>> claims;
+  const std::lock_guard lock(mutex);
+  std::weak_ptr<DeviceClaim>& kept = claims[device + scope];
+  std::shared_ptr<DeviceClaim> claim = kept.lock();
+  if (!claim) kept = claim = std::make_shared<DeviceClaim>(device, scope);
+  return claim;
 }
 
 DeviceClaim::~DeviceClaim() {

@@ -1,5 +1,6 @@
 #pragma once
 // Only one process may use a device.
+#include <memory>
 #include <string>
 
 namespace yamata::cuda {
@@ -10,6 +11,8 @@ class DeviceClaim {
   /// Throws UsageError if another process has it. `scope`: processes that give different ones do not share devices.
   explicit DeviceClaim(const std::string& device, const std::string& scope = {});
   ~DeviceClaim();
+  /// The claim of this process, whose units all hold the same one. From any thread; throws likewise.
+  static std::shared_ptr<DeviceClaim> of_process(const std::string& device, const std::string& scope = {});
   DeviceClaim(const DeviceClaim&) = delete;
   DeviceClaim& operator=(const DeviceClaim&) = delete;
 

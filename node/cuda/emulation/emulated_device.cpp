@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "node/device_memory.hpp"
 #include "node/error.hpp"
 #include "node/memory.hpp"
 
@@ -36,8 +37,9 @@ struct Allocated {
 
 class PagesBuffer final : public DeviceBuffer {
  public:
-  PagesBuffer(std::size_t bytes, std::shared_ptr<std::atomic<std::uint64_t>> used)
-      : memory_(bytes, PageMemory::Pages::kSmall), used_(std::move(used)) {
+  PagesBuffer(std::size_t bytes, std::shared_ptr<std::atomic<std::uint64_t>> used, bool own)
+      : memory_(bytes, PageMemory::Pages::kSmall), used_(std::move(used)), own_bytes_(own ? static_cast<std::int64_t>(bytes) : 0) {
+    count_device_bytes(own_bytes_);
     const std::lock_guard lock(Allocated::all().mutex);
     Allocated::all().sizes[memory_.data()] = memory_.size();
   }
@@ -47,6 +49,7 @@ class PagesBuffer final : public DeviceBuffer {
       Allocated::all().sizes.erase(memory_.data());
     }
     used_->fetch_sub(memory_.size());
+    count_device_bytes(-own_bytes_);
   }
   std::byte* data() const override { return memory_.data(); }
   std::size_t size() const override { return memory_.size(); }
@@ -54,6 +57,7 @@ class PagesBuffer final : public DeviceBuffer {
  private:
   PageMemory memory_;
   std::shared_ptr<std::atomic<std::uint64_t>> used_;
+  std::int64_t own_bytes_;
 };
 
 /// Whether the mapping at this address can be written.
@@ -86,7 +90,9 @@ class EmulatedDevice::Graph final : public DeviceGraph {
 };
 
 EmulatedDevice::EmulatedDevice(EmulatedDeviceOptions options)
-    : options_(std::move(options)), kernels_(kEmulatedKernels), used_(std::make_shared<std::atomic<std::uint64_t>>(0)) {
+    : options_(std::move(options)),
+      kernels_(kEmulatedKernels),
+      used_(options_.used ? options_.used : std::make_shared<std::atomic<std::uint64_t>>(0)) {
   properties_ = {.name = "emulated device",
                  .unified = options_.unified,
                  .reads_host = options_.unified,
@@ -99,14 +105,14 @@ EmulatedDevice::EmulatedDevice(EmulatedDeviceOptions options)
 
 EmulatedDevice::~EmulatedDevice() = default;
 
-std::unique_ptr<DeviceBuffer> EmulatedDevice::allocate(std::size_t bytes, DeviceMemory) {
+std::unique_ptr<DeviceBuffer> EmulatedDevice::allocate(std::size_t bytes, DeviceMemory memory) {
   synchronize();
   if (used_->fetch_add(bytes) + bytes > options_.memory_bytes) {
     used_->fetch_sub(bytes);
     throw std::bad_alloc();
   }
   try {
-    return std::make_unique<PagesBuffer>(bytes, used_);
+    return std::make_unique<PagesBuffer>(bytes, used_, options_.unified || memory == DeviceMemory::kLocal);
   } catch (const std::bad_alloc&) {
     used_->fetch_sub(bytes);
     throw;

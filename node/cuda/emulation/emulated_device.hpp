@@ -20,8 +20,9 @@ struct EmulatedDeviceOptions {
   std::string id = "emulated:0";
   bool unified = true;  ///< false: weights are copied to it, as to a GPU with its own memory
   std::uint64_t memory_bytes = std::uint64_t{1} << 40;
-  std::uint64_t fails_at = 0;         ///< this launch, counted from 1, and all later ones fail; 0: none
-  std::uint64_t stream_fails_at = 0;  ///< likewise for kernels: reported when somebody waits for the device
+  std::shared_ptr<std::atomic<std::uint64_t>> used{};  ///< bytes in use, which units of one device share; null: of its own
+  std::uint64_t fails_at = 0;                          ///< this launch, counted from 1, and all later ones fail; 0: none
+  std::uint64_t stream_fails_at = 0;                   ///< likewise for kernels: reported when somebody waits for the device
   InjectedFault fault = InjectedFault::kNone;
 };
 

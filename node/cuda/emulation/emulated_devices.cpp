@@ -2,6 +2,7 @@
 // "bytes=N", "fails_at=N", "stream_fails_at=N", "none".
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <sstream>
 
 #include "node/cuda/cuda_unit.hpp"
@@ -45,10 +46,18 @@ std::string numbered(const std::string& name, int local_rank) {
 
 /// Every build has emulated devices of its own, and in it every machine that YAMATA_EMULATED_MACHINE names, so tests can run at the same
 /// time.
-std::unique_ptr<cuda::DeviceClaim> claim(const std::string& device) {
+std::shared_ptr<cuda::DeviceClaim> claim(const std::string& device) {
   const std::size_t build = std::filesystem::hash_value(std::filesystem::read_symlink("/proc/self/exe"));
   const char* machine = std::getenv("YAMATA_EMULATED_MACHINE");
-  return std::make_unique<cuda::DeviceClaim>(device, " " + std::to_string(build) + (machine ? machine : ""));
+  return cuda::DeviceClaim::of_process(device, " " + std::to_string(build) + (machine ? machine : ""));
+}
+
+/// The memory in use of each device of this process, whatever its units. Used by the thread that makes the units.
+std::shared_ptr<std::atomic<std::uint64_t>> used_bytes(const std::string& device) {
+  static std::map<std::string, std::shared_ptr<std::atomic<std::uint64_t>>> all;
+  auto& used = all[device];
+  if (!used) used = std::make_shared<std::atomic<std::uint64_t>>(0);
+  return used;
 }
 
 }  // namespace
@@ -72,6 +81,7 @@ std::unique_ptr<ComputeUnit> make_device_unit(const std::string& name, int local
   const std::string device = numbered(name, local_rank);
   cuda::EmulatedDeviceOptions options = setting().options;
   options.id = device;
+  options.used = used_bytes(device);
   return std::make_unique<cuda::CudaUnit>(std::make_unique<cuda::EmulatedDevice>(options), claim(device),
                                           cuda::LaunchOptions::from_environment());
 }

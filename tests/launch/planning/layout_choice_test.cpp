@@ -105,15 +105,6 @@ TEST_F(LayoutChoiceTest, WhatTheFlagsSay_isNotChosenAnew) {
   EXPECT_EQ(choice(lookup, {100, 100}, 1e-5).candidate.strategy, Strategy::kPipeInfer);
 }
 
-TEST_F(LayoutChoiceTest, FirstMachineWhoseDeviceHasTheTarget_doesNotDraft) {
-  PlannedJob one_device = job(true);
-  one_device.strategy = Strategy::kSpeculative;  // with a draft, only the first machine can do this
-  const auto hosts = planned_hosts(hellos({100, 100}), links(2, 1e-4));
-  EXPECT_TRUE(choose_layout(one_device, hosts)->candidate.draft_on_head());
-  one_device.head_can_draft = false;
-  EXPECT_FALSE(choose_layout(one_device, hosts));
-}
-
 TEST_F(LayoutChoiceTest, TextThatGuessesForItself_isSaidToSpeculate) {
   PlannedJob texts = job(false);
   texts.guesses_text = true;

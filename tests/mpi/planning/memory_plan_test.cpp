@@ -106,6 +106,54 @@ TEST_F(DevicePlan, wholeLayersThatDoNotFit_areRefusedWithHowManyWould) {
   EXPECT_EQ(fault_with(99, 1u << 30), "");
 }
 
+TEST_F(DevicePlan, layersThatFit_areAsManyAsTheDeviceHoldsBesideItsDrafts) {
+  const RankBytes heads{.weights = 3u << 20, .cache_per_cell = 1024, .buffers = 1u << 16};
+  start_.pipelines.push_back({.model = 1, .ranks = {0}, .layers = {{0, 1}}, .cells = 256});
+  const auto fit = [&](std::uint64_t device_bytes, std::int32_t drafts) {
+    hello_.device_layers = wire::kLayersThatFit, hello_.device_bytes = device_bytes, hello_.device_drafts = drafts;
+    plan_device_layers(models_, start_, {hello_}, {&heads, 1});
+    EXPECT_NO_THROW(plan_memory(models_, start_, {hello_}, {&heads, 1}));
+    return start_.pipelines.front().first_layers.front();
+  };
+  const std::uint64_t drafts = heads.weights + heads.cache(256) + heads.buffers + device_needs(0);  // and their scratch memory
+  const auto with_reserve = [](std::uint64_t bytes) { return (bytes + (4u << 20)) * 32 / 31 + 1; };
+  for (const std::int64_t layers : {1, 3, 6}) {
+    const std::uint64_t bytes = device_needs(layers);
+    EXPECT_EQ(fit(with_reserve(bytes), 0), layers);
+    EXPECT_EQ(fit(with_reserve(bytes) - 64, 0), layers - 1) << "a part is left free";
+    EXPECT_EQ(fit(with_reserve(bytes + drafts), 1), layers);
+    EXPECT_EQ(fit(with_reserve(bytes + drafts) - 64, 1), layers - 1);
+  }
+  EXPECT_EQ(fit(1, 0), 0);
+  EXPECT_EQ(fit(1u << 30, 1), 8);
+  hello_.device_layers = 5;
+  plan_device_layers(models_, start_, {hello_}, {&heads, 1});
+  EXPECT_EQ(start_.pipelines.front().first_layers, std::vector<std::int32_t>{5}) << "as told";
+}
+
+TEST_F(DevicePlan, draftsOnTheSameDevice_countThereAndNotOnTheHost) {
+  const RankBytes heads{.weights = 5u << 20, .cache_per_cell = 1024, .buffers = 0};
+  start_.pipelines.push_back({.model = 1, .ranks = {0}, .layers = {{0, 1}}, .cells = 256});
+  const auto fault = [&](std::uint64_t device_bytes, std::uint64_t host_bytes) -> std::string {
+    hello_.device_layers = 3, hello_.device_drafts = 1, hello_.device_bytes = device_bytes, hello_.available_bytes = host_bytes;
+    try {
+      const std::vector<std::string> warnings = plan_memory(models_, start_, {hello_}, {&heads, 1});
+      return warnings.empty() ? "" : warnings.front();
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+  };
+  const std::uint64_t both = device_needs(3) + heads.weights + heads.cache(256) + device_needs(0);
+  const RankBytes all = rank_bytes(model_, {0, 8}, Shard(model_.h), CacheType::kF16, 8, 1);
+  const std::uint64_t rest =
+      all.weights + all.cache(256) + all.buffers - 3 * rank_bytes(model_, {1, 2}, Shard(model_.h), CacheType::kF16, 8, 1).weights;
+  EXPECT_EQ(fault(both, rest), "");
+  EXPECT_NE(fault(both - 1, rest).find("3 whole layers and what drafts there take "), std::string::npos) << fault(both - 1, rest);
+  EXPECT_NE(fault(both - 1, rest).find("at most -ngl 2 fits"), std::string::npos);
+  hello_.device_is_unified = 1;
+  EXPECT_NE(fault(both, rest).find("from disk"), std::string::npos) << "one memory";
+}
+
 TEST_F(DevicePlan, aHost_holdsOnlyTheOtherLayersBesideADeviceWithMemoryOfItsOwn) {
   const RankBytes all = rank_bytes(model_, {0, 8}, Shard(model_.h), CacheType::kF16, 8, 1);
   const auto packs = [&](std::int32_t layers, std::int32_t unified, std::uint64_t bytes) {

@@ -132,8 +132,8 @@ wire::Start sample_plan() {
 }
 
 wire::Hello sample_hello() {
-  return {wire::kProtocolVersion, "test",  "host1", "neon",        {42},         1ull << 33, 6, 0,         77,
-          "Cortex-A78AE",         "/slow", 12,      1'800'000'000, "cpu+cuda:0", 3,          0, 1ull << 32};
+  return {wire::kProtocolVersion, "test",  "host1", "neon",        {42},         1ull << 33, 6, 0,          77,
+          "Cortex-A78AE",         "/slow", 12,      1'800'000'000, "cpu+cuda:0", 3,          0, 1ull << 32, 1};
 }
 
 wire::Report sample_report() {

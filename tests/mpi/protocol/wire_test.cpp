@@ -29,6 +29,7 @@ Start two_pipelines() {
   start.draft.shape.nodes = {{}, {0, 0, 1}, {1, 1, 0}};
   start.pipelines = {{0, {0, 1}, {{0, 3}, {3, 8}}, 4096, 5}, {1, {2, 4}, {{0, 1}, {1, 2}}, 100, 9, {1, 0}}};
   start.pipelines[0].window_cells = 300;
+  start.pipelines[0].first_layers = {2, 0};
   return start;
 }
 
@@ -50,6 +51,7 @@ TEST(Wire, Hello_roundTrips) {
                 7,
                 1,
                 1u << 29,
+                1,
                 "no driver"};
   const Hello back = decode_hello(encode(m));
   EXPECT_EQ(back.version, m.version);
@@ -67,6 +69,7 @@ TEST(Wire, Hello_roundTrips) {
   EXPECT_EQ(back.device_layers, 7);
   EXPECT_EQ(back.device_is_unified, 1);
   EXPECT_EQ(back.device_bytes, m.device_bytes);
+  EXPECT_EQ(back.device_drafts, 1);
   EXPECT_EQ(back.no_device, m.no_device);
 }
 
@@ -100,6 +103,8 @@ TEST(Wire, Start_roundTrips) {
   EXPECT_EQ(back.pipelines[0].cells, 4096);
   EXPECT_EQ(back.pipelines[0].window_cells, 300);
   EXPECT_EQ(back.pipelines[1].window_cells, 0);
+  EXPECT_EQ(back.pipelines[0].first_layers, (std::vector<std::int32_t>{2, 0}));
+  EXPECT_TRUE(back.pipelines[1].first_layers.empty());
   EXPECT_EQ(back.pipelines[1].model, 1);
   EXPECT_EQ(back.pipelines[1].ranks, (std::vector<std::int32_t>{2, 4}));
   EXPECT_EQ(back.pipelines[1].place_of(4), 1u);
@@ -252,6 +257,7 @@ TEST(Wire, HeartbeatFailureReportStop_roundTrip) {
   Report timed;
   timed.run_s = {0.5, 0};
   timed.draft_run_s = {0.25};
+  timed.draft_s = 0.75, timed.device_peak_bytes = 1ull << 33;
   timed.share = 0.375;
   timed.exchange_s = 0.0625;
   EXPECT_EQ(decode_report(encode(timed)).share, 0.375);
