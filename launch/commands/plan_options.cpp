@@ -66,9 +66,8 @@ Flags plan_flags() {
   machines("--latency", "Latency of every message, one way", FlagKind::kDouble, "MS", "0.1");
   machines("--bandwidth", "Bandwidth of every machine's link", FlagKind::kDouble, "MBIT/S", "1000");
   machines("--wake-up", "Time a rank needs to wake up", FlagKind::kDouble, "MS", "0.05");
-  add_machine_units(flags, "One machine: does it pay to draft on one unit and verify on another?");
-  flags.group("One machine: does it pay to draft on one unit and verify on another?")(
-      "--bus", "Rate at which weights could be copied to the GPU", FlagKind::kDouble, "GB/S", "12");
+  add_machine_units(flags, "Machine");
+  flags.group("Machine")("--bus", "Rate at which weights could be copied to the GPU", FlagKind::kDouble, "GB/S", "12");
   auto job = flags.group("Job");
   job("-md, --model-draft", "-md, draft model: also consider layouts with a drafter", FlagKind::kFile, "FILE");
   job("-c, --ctx-size", kContextSize, FlagKind::kInt, "N", "0");
