@@ -11,7 +11,7 @@
 namespace yamata {
 namespace {
 
-constexpr const char* kFirstWord = "yamata-units-2";
+constexpr const char* kUnitsWord = "yamata-units-2";
 constexpr int kMaxClasses = 6, kLargestContext = 2048;
 
 constexpr const char* kName = ".units";
@@ -55,7 +55,7 @@ std::optional<UnitProfile> read_unit_profile(const std::string& folder, const Me
   UnitProfile profile;
   if (!std::getline(in, line, kEnd)) return std::nullopt;
   std::istringstream first(line);
-  if (!(first >> word >> profile.ns_per_byte >> written_s) || word != kFirstWord) return std::nullopt;
+  if (!(first >> word >> profile.ns_per_byte >> written_s) || word != kUnitsWord) return std::nullopt;
   if (!std::isfinite(profile.ns_per_byte) || profile.ns_per_byte <= 0 || written_s > now_s || written_s <= now_s - kKept_s)
     return std::nullopt;
   while (std::getline(in, line, kEnd)) {
@@ -68,7 +68,7 @@ std::optional<UnitProfile> read_unit_profile(const std::string& folder, const Me
 }
 
 void keep_unit_profile(const std::string& folder, const MeasurementKey& key, const UnitProfile& profile, std::int64_t now_s) {
-  std::string text = fmt::format("{} {} {}{}", kFirstWord, profile.ns_per_byte, now_s, kEnd);
+  std::string text = fmt::format("{} {} {}{}", kUnitsWord, profile.ns_per_byte, now_s, kEnd);
   for (const UnitWork& work : profile.works) {
     const WorkKind& kind = work.kind;
     text += fmt::format("{} {} {} {} {} {}", static_cast<int>(kind.what), kind.outputs, kind.inputs, kind.width_class, kind.context,
