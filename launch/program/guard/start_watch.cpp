@@ -7,14 +7,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kLongestLook = 500ms;
+constexpr auto kLongestStartLook = 500ms;
 constexpr auto kFirstGrace = 1000ms, kGrace = 500ms;
 constexpr auto kLauncherGrace = 2000ms;  // until rank 0's end has ended the others, also over slow links
 
 }  // namespace
 
 StartWatch::StartWatch(int rank, std::string host, std::chrono::milliseconds deadline, Clock::time_point now)
-    : rank_(rank), host_(std::move(host)), deadline_(deadline), clock_(now, kLongestLook), begin_(now), running_(now) {}
+    : rank_(rank), host_(std::move(host)), deadline_(deadline), clock_(now, kLongestStartLook), begin_(now), running_(now) {}
 
 std::string StartWatch::complaint(Phase phase, bool stopped, Clock::time_point now) {
   const auto awake = clock_.look(now);
