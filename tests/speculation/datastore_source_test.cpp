@@ -16,13 +16,13 @@ std::shared_ptr<SuffixMemory> corpus_of(const std::vector<Text>& texts) {
   return corpus;
 }
 
-TokenTree tree_after(const Text& text) { return TokenTree(text.back(), static_cast<std::int32_t>(text.size()) - 1); }
+TokenTree tree_at_the_end_of(const Text& text) { return TokenTree(text.back(), static_cast<std::int32_t>(text.size()) - 1); }
 
 /// What a source guesses after a text, as children of each node by tokens.
 TokenTree guessed(const std::shared_ptr<SuffixMemory>& corpus, const Text& text, std::int32_t most) {
   DatastoreSource source(0, corpus);
   source.begin(1);
-  TokenTree tree = tree_after(text);
+  TokenTree tree = tree_at_the_end_of(text);
   const bool grown = source.guess(tree, text, {.most = most});
   EXPECT_EQ(grown, tree.guesses() > 0);
   EXPECT_FALSE(source.guess(tree, text, {.most = most})) << "nothing new to say";
@@ -56,7 +56,7 @@ TEST(Datastore, TextItself_isNotGuessedFrom) {
   for (int request = 1; request < 3; ++request) {
     source.begin(static_cast<std::uint64_t>(request));
     const Text text{5, 6};
-    TokenTree tree = tree_after(text);
+    TokenTree tree = tree_at_the_end_of(text);
     EXPECT_FALSE(source.guess(tree, text, {.most = 8}));
     source.learn(tree, 5);
   }
@@ -69,7 +69,7 @@ TEST(Datastore, TextThatGrows_isReadOn) {
   DatastoreSource source(0, corpus);
   source.begin(1);
   Text text{1, 2};
-  TokenTree tree = tree_after(text);
+  TokenTree tree = tree_at_the_end_of(text);
   ASSERT_TRUE(source.guess(tree, text, {.most = 2}));
   source.learn(tree, 3);
   tree.advance(3);
