@@ -109,7 +109,7 @@ class Installed(unittest.TestCase):
         (self.folder / 'a-model.gguf').touch()
         self.assertEqual(self.complete('yamata', 'sim'), ['simulate'])
         self.assertEqual(self.complete('yamata', 'run', '--mod'), ['--model', '--model-draft'])
-        self.assertEqual(self.complete('yamata', 'inspect', '--mod'), ['--model'])
+        self.assertEqual(self.complete('yamata', 'tokenize', '--mod'), ['--model'])
         self.assertEqual(self.complete('yamata', 'run', '-m', 'a-'), ['a-model.gguf'])
         self.assertEqual(self.complete('yamata', 'run', '-n', ''), [])
         self.assertEqual(self.complete('yamata-emulate', '--ra'), ['--rate'])

@@ -13,8 +13,9 @@ namespace {
 std::string in_ms(double seconds) { return fmt::format("{:.3f}", 1e3 * seconds); }
 
 std::string drafting_verdict(const DraftingTimes& times, const DraftingStep& best) {
-  std::string out = fmt::format("one token at a time: {} ms; drafting {} ({} guesses, {:.2f} times as fast)\n", in_ms(times.token_s),
-                                best.speedup > 1 ? "pays" : "does not pay", best.guesses, best.speedup);
+  std::string out =
+      fmt::format("one token at a time: {} ms; drafting {} ({} {}, {:.2f} times as fast)\n", in_ms(times.token_s),
+                  best.speedup > 1 ? "pays" : "does not pay", best.guesses, best.guesses == 1 ? "guess" : "guesses", best.speedup);
   const double offload = offload_token_s(times);
   if (offload <= 0) return out;
   const double others = std::min(best.token_s, times.token_s);
