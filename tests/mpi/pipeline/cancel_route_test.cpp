@@ -70,6 +70,25 @@ std::vector<std::pair<Runs, CancelRoute>> told(LocalNetwork& network, int rank) 
 using Told = std::vector<std::pair<Runs, CancelRoute>>;
 const Told kNothing;
 
+/// One of four stages of a rank each, which has run 1: it computes it, or has ended it if the unit is instant.
+template <class Unit>
+struct StageWithARun {
+  explicit StageWithARun(int rank) : transport(network, rank), model(shape_of(rank, stages.size()), unit) {
+    stage.load();
+    stage.on_record(wire::encode(record_of(1)));
+    stage.on_activations(activations_of(1));
+    while (stage.advance()) {
+    }
+  }
+
+  const std::vector<std::vector<int>> stages{{0}, {1}, {2}, {3}};
+  LocalNetwork network{4};
+  LocalTransport transport;
+  Unit unit;
+  simulation::TableModel model;
+  Stage stage{model, transport, PipelineRanks{kTargetChannel, stages}};
+};
+
 TEST(CancelRoute, Head_tellsEveryRank_orTheLeaderOfTheLastStage) {
   const std::vector<std::vector<int>> stages{{0, 1}, {2}, {3, 4}};
   for (const CancelRoute route : {CancelRoute::kDirect, CancelRoute::kBackward}) {
@@ -90,42 +109,22 @@ TEST(CancelRoute, Head_tellsEveryRank_orTheLeaderOfTheLastStage) {
 
 /// A rank that only relays what it has received would tell the others too late (hazard of PipeInfer's code).
 TEST(CancelRoute, StageThatComputes_passesABackwardCancellationOnAtOnce) {
-  const std::vector<std::vector<int>> stages{{0}, {1}, {2}, {3}};
-  LocalNetwork network(4);
-  LocalTransport transport(network, 2);
-  EndlessUnit unit;
-  simulation::TableModel model(shape_of(2, stages.size()), unit);
-  Stage stage(model, transport, PipelineRanks{kTargetChannel, stages});
-  stage.load();
-  stage.on_record(wire::encode(record_of(1)));
-  stage.on_activations(activations_of(1));
-  while (stage.advance()) {
-  }
-  ASSERT_TRUE(stage.computing());
-  stage.on_cancel({.runs = {1, 2}, .route = CancelRoute::kDirect});
-  EXPECT_EQ(told(network, 1), kNothing);
-  stage.on_cancel({.runs = {1, 2}, .route = CancelRoute::kBackward});
-  EXPECT_EQ(told(network, 1), (Told{{{1, 2}, CancelRoute::kBackward}}));
-  EXPECT_TRUE(unit.stopped());
-  EXPECT_EQ(told(network, 0), kNothing);
+  StageWithARun<EndlessUnit> one(2);
+  ASSERT_TRUE(one.stage.computing());
+  one.stage.on_cancel({.runs = {1, 2}, .route = CancelRoute::kDirect});
+  EXPECT_EQ(told(one.network, 1), kNothing);
+  one.stage.on_cancel({.runs = {1, 2}, .route = CancelRoute::kBackward});
+  EXPECT_EQ(told(one.network, 1), (Told{{{1, 2}, CancelRoute::kBackward}}));
+  EXPECT_TRUE(one.unit.stopped());
+  EXPECT_EQ(told(one.network, 0), kNothing);
 }
 
 TEST(CancelRoute, RunsThatHaveEnded_areNotPassedOn) {
-  const std::vector<std::vector<int>> stages{{0}, {1}, {2}, {3}};
-  LocalNetwork network(4);
-  LocalTransport transport(network, 3);
-  InstantUnit unit;
-  simulation::TableModel model(shape_of(3, stages.size()), unit);
-  Stage stage(model, transport, PipelineRanks{kTargetChannel, stages});
-  stage.load();
-  stage.on_record(wire::encode(record_of(1)));
-  stage.on_activations(activations_of(1));
-  while (stage.advance()) {
-  }
-  stage.on_cancel({.runs = {1}, .route = CancelRoute::kBackward});
-  EXPECT_EQ(told(network, 2), kNothing);
-  stage.on_cancel({.runs = {1, 2}, .route = CancelRoute::kBackward});
-  EXPECT_EQ(told(network, 2), (Told{{{2}, CancelRoute::kBackward}}));
+  StageWithARun<InstantUnit> one(3);
+  one.stage.on_cancel({.runs = {1}, .route = CancelRoute::kBackward});
+  EXPECT_EQ(told(one.network, 2), kNothing);
+  one.stage.on_cancel({.runs = {1, 2}, .route = CancelRoute::kBackward});
+  EXPECT_EQ(told(one.network, 2), (Told{{{2}, CancelRoute::kBackward}}));
 }
 
 TEST(CancelRoute, LeaderOfAGroup_tellsItsMembersAndTheStageBefore) {
