@@ -140,12 +140,11 @@ int OpCutter::label_of(const AttentionOp& op) {
 }
 
 void OpCutter::cut_op(const AttentionOp& op) {
+  const bool as_products = heads_ && heads_->whole_groups && heads_->store->q == op.q && heads_->queries.at[units_.size()] == op.q_heads;
   const int label = label_of(op);
   const auto shares = shares_.of(label);
-  const std::int64_t segments = segments_of(op, shares);
-  const bool as_products = heads_ && heads_->whole_groups && heads_->store->q == op.q && heads_->queries.at[units_.size()] == op.q_heads;
-  if (as_products && (segments == 0 || attention_cut_ == AttentionCut::kHeads))
-    return cut_heads(op, heads_->queries, UnitAccess::cells(op.cache_k, op.kv_heads, heads_->keys, false));
+  const std::int64_t segments = as_products && attention_cut_ == AttentionCut::kHeads ? 0 : segments_of(op, shares);
+  if (as_products && segments == 0) return cut_heads(op, heads_->queries, UnitAccess::cells(op.cache_k, op.kv_heads, heads_->keys, false));
   begin_labelled();
   if (segments > 0) return cut_segments(op, segments, label);
   const Cut heads = cut_of(op.q_heads, 1, shares);
