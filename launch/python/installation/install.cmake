@@ -2,7 +2,7 @@
 include(GNUInstallDirs)
 set(data ${CMAKE_INSTALL_DATADIR}/yamata)
 set(made ${CMAKE_BINARY_DIR}/installed)
-set(installed_scripts draw-trace emulate experiment get-model heads-to-gguf inflate plot plot-roofline slurm train-heads write-texts)
+set(installed_scripts draw-trace emulate experiment get-model heads-to-gguf inflate plot plot-roofline serve slurm train-heads write-texts)
 
 install(TARGETS yamata RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS emulated-switch RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/yamata)
@@ -15,7 +15,8 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # The scripts find their modules and models beside them, and the programs by installed.py. A link in bin/ has the prefix yamata-.
 list(TRANSFORM installed_scripts PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE script_files)
 install(PROGRAMS ${script_files} ${CMAKE_CURRENT_SOURCE_DIR}/install-packages DESTINATION ${data}/launch)
-install(DIRECTORY python emulation DESTINATION ${data}/launch FILES_MATCHING PATTERN *.py PATTERN installation EXCLUDE)
+install(DIRECTORY python emulation DESTINATION ${data}/launch FILES_MATCHING PATTERN *.py PATTERN *.html
+  PATTERN installation EXCLUDE)
 install(DIRECTORY experiments DESTINATION ${data}/launch)
 set(full_data ${CMAKE_INSTALL_FULL_DATADIR}/yamata)
 file(RELATIVE_PATH to_programs ${full_data} ${CMAKE_INSTALL_FULL_BINDIR})

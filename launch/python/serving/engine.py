@@ -1,0 +1,186 @@
+"""The process of `yamata engine`, alone or under mpirun, and the lines that go to it and come from it."""
+import asyncio
+import contextlib
+import os
+import signal
+import time
+
+from measuring.running import members
+
+from . import protocol
+from .http_request import HttpError
+
+SILENCE_S = 10  # without a line from an engine that serves, which sends one every half second: it is lost
+KILL_S = 3.0    # between the request to end and the kill
+
+
+def command_of(program, words, ranks=None, hostfile=None, mpirun_words=()):
+    """The command that starts the engine. `words`: its flags."""
+    engine = [str(program), 'engine', *words]
+    if ranks is None and hostfile is None:
+        return engine
+    launcher = ['mpirun', '--bind-to', 'none', *mpirun_words]
+    if hostfile is not None:
+        launcher += ['--hostfile', hostfile, '--map-by', 'node']
+    if ranks is not None:
+        launcher += ['-np', str(ranks)]
+        if hostfile is None:
+            launcher += ['--oversubscribe']
+    return [*launcher, *engine]
+
+
+def environment():
+    own = dict(os.environ)
+    if os.getuid() == 0:
+        own |= {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'}
+    return own
+
+
+class Engine:
+    """`state`: loading, ready, stopping, lost. `ready`: its message of that name. `changed(engine)` is called when the state or the share
+    that is loaded changes; `said(line)` for each line of its standard error."""
+
+    def __init__(self, command, changed, said):
+        self.command, self.changed, self.said = command, changed, said
+        self.state, self.share, self.ready, self.why = 'loading', 0.0, {}, ''
+        self.process, self.listeners, self.last_number = None, {}, 0
+        self.joined, self.silent_ticks, self.begin = [], 0, time.monotonic()
+        self.code, self.alive = None, {}
+
+    async def run(self):
+        """Starts it, and returns its exit code when it has ended."""
+        self.process = await asyncio.create_subprocess_exec(
+            *self.command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            start_new_session=True, limit=protocol.LINE_BYTES, env=environment())
+        watch = asyncio.create_task(self.watch_silence())
+        errors = asyncio.create_task(self.read_errors())
+        try:
+            await self.read_lines()
+            self.code = await self.process.wait()
+            await errors
+        finally:
+            watch.cancel()
+            self.lose('the engine has ended')
+        return self.code
+
+    async def read_lines(self):
+        while True:
+            try:
+                data = await self.process.stdout.readline()
+            except ValueError:
+                self.lose('a line of the engine is too long')
+                return self.kill()
+            if not data:
+                return
+            self.silent_ticks = 0
+            message = protocol.read(data)
+            if message is None:
+                self.said(data.decode(errors='replace').rstrip('\n'))
+            else:
+                self.take(message)
+
+    async def read_errors(self):
+        while data := await self.process.stderr.readline():
+            self.said(data.decode(errors='replace').rstrip('\n'))
+
+    async def watch_silence(self):
+        """Ends an engine that says nothing. Ticks are counted, not seconds, since this process may have been stopped for a while."""
+        while True:
+            await asyncio.sleep(1)
+            self.silent_ticks += 1
+            if self.state != 'loading' and self.silent_ticks > SILENCE_S:
+                self.lose(f'the engine has said nothing for {SILENCE_S} s')
+                return await self.end()
+
+    def take(self, message):
+        kind = message['is']
+        if kind == 'loading':
+            self.share = max(self.share, min(float(message.get('share') or 0), 1.0))
+            self.changed(self)
+        elif kind == 'alive':
+            self.alive = message
+        elif kind == 'joined':
+            self.joined.append(message)
+        elif kind == 'ready':
+            self.ready, self.share, self.state = message, 1.0, 'ready'
+            self.changed(self)
+        elif kind == 'warning':
+            self.said(f'warning: {message.get("message") or message.get("why") or ""}')
+        elif 'id' in message:
+            listener = self.listeners.get(message['id'])
+            if listener:
+                listener(message)
+        elif kind == 'lost':
+            rank = f'rank {message["rank"]} ({message.get("host", "")}): ' if 'rank' in message else ''
+            self.lose(f'{rank}{message.get("why", "lost")}')
+        elif kind == 'error':
+            self.said(message.get('message') or str(message))
+
+    def lose(self, why):
+        """Tells all requests that nothing more comes."""
+        if self.state == 'lost':
+            return
+        self.state, self.why = 'lost', why
+        for listener in list(self.listeners.values()):
+            listener({'is': 'lost', 'why': why})
+        self.listeners.clear()
+        self.changed(self)
+
+    def send(self, message, listener=None):
+        """Sends a message with a number of its own, which is returned; `listener` is called with each answer until `forget`."""
+        if self.state not in ('ready', 'stopping') or self.process.stdin.is_closing():
+            raise HttpError(503, 'the model is still loading' if self.state == 'loading' else f'the engine is gone: {self.why}',
+                            headers=[('retry-after', '2')])
+        if listener:
+            self.last_number += 1
+            message = message | {'id': self.last_number}
+            self.listeners[self.last_number] = listener
+        self.process.stdin.write(protocol.line(message))
+        return message.get('id')
+
+    def forget(self, number):
+        self.listeners.pop(number, None)
+
+    async def ask(self, message):
+        """The one answer to a message. Raises HttpError."""
+        answer = asyncio.get_running_loop().create_future()
+        number = self.send(message, lambda reply: answer.done() or answer.set_result(reply))
+        try:
+            reply = await answer
+        finally:
+            self.forget(number)
+        if reply['is'] == 'lost':
+            raise HttpError(503, f'the engine is gone: {reply["why"]}')
+        if reply['is'] in ('refused', 'error'):
+            raise HttpError(400, reply.get('message', 'refused'), reply.get('code'), reply.get('param'))
+        return reply
+
+    def stop(self):
+        """Open requests finish; then it ends."""
+        if self.state in ('ready', 'stopping'):
+            self.send(protocol.STOP)
+        else:
+            self.close_input()
+
+    def close_input(self):
+        """It cancels everything, and ends within two seconds."""
+        if self.process and not self.process.stdin.is_closing():
+            self.process.stdin.close()
+
+    def kill(self):
+        """Kills all processes of its session: mpirun gives each rank a process group."""
+        for pid in members(self.process.pid):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+
+    async def end(self):
+        """Ends it within KILL_S seconds, whatever it does."""
+        if self.process is None or self.process.returncode is not None:
+            return
+        self.close_input()
+        with contextlib.suppress(OSError):
+            self.process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self.process.wait(), KILL_S)
+        self.kill()
+        await self.process.wait()

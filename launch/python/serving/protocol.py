@@ -1,0 +1,59 @@
+"""The engine's protocol (docs/serving.md): what is sent to `yamata engine` and read from it, a JSON object a line."""
+import json
+
+LINE_BYTES = 64 << 20  # more than any line of the engine
+
+
+def line(message):
+    """The bytes of a message to the engine. What is not ASCII is escaped, so that any text passes."""
+    return json.dumps(message, separators=(',', ':')).encode() + b'\n'
+
+
+def submit(prompt, sampling, max_tokens=None, stop=(), logprobs=None, schema=None, cache=True, special=False, trigger=None):
+    """A request without its id. `prompt`: a text or token ids. `special`: control tokens come as text. `trigger`: the schema holds for what
+    comes behind this text."""
+    message = {'do': 'submit', 'prompt': prompt, 'sampling': sampling, 'cache': cache}
+    if max_tokens is not None:
+        message['max_tokens'] = max_tokens
+    if stop:
+        message['stop'] = list(stop)
+    if logprobs is not None:
+        message['logprobs'] = logprobs
+    if schema is not None:
+        message['schema'] = schema
+    if trigger is not None:
+        message['schema_after'] = trigger
+    if special:
+        message['special'] = True
+    return message
+
+
+def tokenize(text, special, bos):
+    return {'do': 'tokenize', 'text': text, 'special': special, 'bos': bos}
+
+
+def detokenize(ids):
+    return {'do': 'detokenize', 'ids': ids}
+
+
+def cancel(number):
+    return {'do': 'cancel', 'id': number}
+
+
+STOP = {'do': 'stop'}
+ENDS = 'done', 'refused', 'lost', 'error'  # the last message of a request
+
+
+def read(data):
+    """The message of a line, or None if it is none."""
+    try:
+        message = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return message if isinstance(message, dict) and isinstance(message.get('is'), str) else None
+
+
+def usage_of(message):
+    """{prompt, cached, computed, completion} tokens of a `done`."""
+    usage = message.get('usage') or {}
+    return {name: usage.get(f'{name}_tokens', 0) for name in ('prompt', 'cached', 'completion')}

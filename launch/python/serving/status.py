@@ -1,0 +1,58 @@
+"""What the server says of itself: /health, /models, /props, /slots, /metrics."""
+import time
+
+from . import styles
+from .http_request import HttpError
+
+
+async def health(server, request):
+    """Asks the engine nothing."""
+    engine = server.engine
+    if engine.state == 'ready':
+        return await request.reply_json({'status': 'ok'})
+    percent = int(100 * engine.share)
+    message = f'loading the model: {percent} %' if engine.state == 'loading' else 'the server is ending'
+    await request.reply_json({'status': engine.state, 'percent': percent, 'joined': len(engine.joined),
+                              **HttpError(503, message).body()}, 503, [('retry-after', '2')])
+
+
+async def models(server, request):
+    ready = server.engine.ready
+    model = {'id': server.name, 'object': 'model', 'created': server.created, 'owned_by': 'yamata'}
+    if ready:
+        model |= {'max_model_len': ready.get('context', 0), 'meta': {'n_vocab': ready.get('vocab'), 'n_ctx_train': ready.get('context')}}
+    await request.reply_json({'object': 'list', 'data': [model]})
+
+
+async def props(server, request):
+    server.require_ready()
+    ready = server.engine.ready
+    await request.reply_json({
+        'default_generation_settings': {'n_ctx': ready.get('context'), 'params': server.defaults}, 'total_slots': server.queue.slots(),
+        'model_alias': server.name, 'model_path': server.model_path, 'chat_template': server.template.source,
+        'bos_token': ready.get('bos'), 'eos_token': ready.get('eos'), 'modalities': {'vision': False, 'audio': False},
+        'template_style': server.style.name, 'thinks': bool(server.style.think) or server.style is styles.HARMONY,
+        'layout': ready.get('layout'), 'ranks': ready.get('ranks', []), 'build_info': server.version})
+
+
+async def slots(server, request):
+    """Without prompts or texts in it."""
+    server.require_ready()
+    queue, now = server.queue, time.monotonic()
+    running = [{'id': i, 'n_ctx': server.engine.ready.get('context'), 'is_processing': True, 'id_task': it.number,
+                'n_prompt_tokens': it.prompt_tokens, 'n_prompt_computed': it.computed, 'n_decoded': it.tokens,
+                'seconds': round(now - it.sent, 3)} for i, it in enumerate(queue.running)]
+    idle = [{'id': i, 'n_ctx': server.engine.ready.get('context'), 'is_processing': False}
+            for i in range(len(running), queue.slots())]
+    await request.reply_json(running + idle)
+
+
+async def metrics(server, request):
+    engine, queue = server.engine, server.queue
+    text = server.metrics.text({'requests_running': len(queue.running), 'requests_waiting': len(queue.waiting),
+                                'ready': int(engine.state == 'ready'), 'runs_in_flight': engine.alive.get('runs', 0)})
+    await request.reply(200, text.encode(), 'text/plain; version=0.0.4; charset=utf-8')
+
+
+async def not_here(server, request):
+    raise HttpError(501, f'{request.path} is not offered by this server', 'not_implemented')

@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""Speaks the engine's protocol (docs/serving.md) without a model, for tests of what surrounds it. A token is a byte. The text that answers
+a prompt is what stands in it between the last «say» and «end», or else words that the prompt, the sampling and the seed determine. «wait»
+in a prompt: nothing comes until it is cancelled; «die»: the process ends; «slow»: a token every 20 ms. ENGINE_SLOTS, ENGINE_CONTEXT and
+ENGINE_TEMPLATE say what it has; ENGINE_LOADS=wait: it loads until its input ends."""
+import hashlib
+import json
+import os
+import queue
+import random
+import re
+import sys
+import threading
+
+SLOTS, CONTEXT = int(os.environ.get('ENGINE_SLOTS', 1)), int(os.environ.get('ENGINE_CONTEXT', 4096))
+TEMPLATE = os.environ.get('ENGINE_TEMPLATE', "{% for m in messages %}<{{ m.role }}>{{ m.content }}</{{ m.role }}>{% endfor %}<assistant>")
+WORDS = 'sea sky stone the a of grüße 你好 king was in tower old red'.split()
+lock = threading.Lock()
+
+
+def tell(**message):
+    with lock:
+        sys.stdout.write(json.dumps({'is': message.pop('kind'), **message}) + '\n')
+        sys.stdout.flush()
+
+
+def text_for(prompt, sampling, count):
+    said = re.findall('«say»(.*?)«end»', prompt, re.S)
+    if said:
+        return said[-1].encode()
+    biases = sampling.get('logit_bias', {})
+    forced = [int(token) for token, bias in biases.items() if bias >= 100]
+    if forced:
+        return bytes(forced[:1]) * count
+    key = [prompt] + ([sampling['seed'], sampling['temperature']] if sampling.get('temperature') else [])
+    draw = random.Random(hashlib.sha256(json.dumps(key).encode()).digest())
+    text = ' '.join(draw.choice(WORDS) for _ in range(count // 2 + 2))
+    return text.encode()[:count]
+
+
+class Engine:
+    def __init__(self):
+        self.cancelled, self.work, self.known = set(), queue.Queue(), []
+        self.lines = queue.Queue()
+
+    def cached(self, data, wanted):
+        best = max((len(os.path.commonprefix([data, old])) for old in self.known), default=0) if wanted else 0
+        self.known = [*self.known[-7:], data]
+        return min(best, len(data) - 1)
+
+    def logprob(self, token, tops):
+        top = [{'id': other % 256, 'bytes': [other % 256], 'logprob': -0.5 - i} for i, other in enumerate(range(token, token + tops))]
+        return {'id': token, 'bytes': [token], 'logprob': -0.5, 'top': top}
+
+    def refused(self, request, data):
+        if len(data) >= CONTEXT:
+            tell(kind='refused', id=request['id'], code='context_length_exceeded', param='prompt',
+                 message=f"This model's maximum context length is {CONTEXT} tokens, the prompt has {len(data)}")
+        elif 'not' in json.dumps(request.get('schema', '')) or '"strange"' in json.dumps(request.get('schema', '')):
+            tell(kind='refused', id=request['id'], code='bad_value', param='schema', message="the keyword 'not' is not supported")
+        else:
+            return False
+        return True
+
+    def answer(self, request):
+        number, prompt = request['id'], request['prompt']
+        data = bytes(prompt) if isinstance(prompt, list) else prompt.encode()
+        prompt = data.decode(errors='replace')
+        if '«die»' in prompt:
+            os._exit(3)
+        if self.refused(request, data):
+            return
+        cached = self.cached(data, request.get('cache', True))
+        tell(kind='prompt', id=number, tokens=len(data), cached=cached, computed=len(data) - cached)
+        room = CONTEXT - len(data)
+        text = text_for(prompt, request['sampling'], min(request.get('max_tokens', room), room))
+        reason, sent = self.send(request, text, '«slow»' in prompt, '«wait»' in prompt)
+        tell(kind='done', id=number, reason=reason, seed=request['sampling'].get('seed'), speculation={'guessed': 4, 'accepted': 2},
+             usage={'prompt_tokens': len(data), 'cached_tokens': cached, 'completion_tokens': sent})
+
+    def send(self, request, text, slow, wait):
+        """(reason, tokens)."""
+        most, number = request.get('max_tokens', CONTEXT), request['id']
+        said = b'\xc2\xabsay\xc2\xbb' in json.dumps(request['prompt'], ensure_ascii=False).encode()
+        reason = 'length' if len(text) >= most else 'stop' if said else 'length'
+        text, pending, ids, shown, stops = text[:most], b'', [], 0, [stop.encode() for stop in request.get('stop', [])]
+        ends = [(at, stop) for stop in stops if (at := text.find(stop)) >= 0]
+        last = min(ends)[0] if ends else len(text)
+        tokens = last + len(min(ends)[1]) if ends else len(text)
+        while shown < last or wait:
+            if number in self.cancelled:
+                return 'cancelled', shown
+            if slow or wait:
+                threading.Event().wait(0.02)
+            if wait:
+                continue
+            pending, ids, shown = pending + text[shown:shown + 1], [*ids, text[shown]], shown + 1
+            try:
+                piece = pending.decode()
+            except UnicodeDecodeError:
+                if shown < last:
+                    continue
+                piece = pending.decode(errors='replace')
+            more = {'logprobs': [self.logprob(token, request['logprobs']) for token in ids]} if 'logprobs' in request else {}
+            tell(kind='text', id=number, at=shown, text=piece, ids=ids, **more)
+            pending, ids = b'', []
+        return ('stop' if ends else reason), tokens
+
+    def serve(self):
+        while (request := self.work.get()) is not None:
+            self.answer(request)
+
+    def take(self, line):
+        """A line of input; whether more may come."""
+        try:
+            message = json.loads(line)
+            kind = message.get('do')
+        except (ValueError, AttributeError):
+            tell(kind='error', message='no JSON object')
+            return True
+        if kind == 'submit':
+            self.work.put(message)
+        elif kind == 'cancel':
+            self.cancelled.add(message['id'])
+        elif kind == 'tokenize':
+            tell(kind='tokens', id=message['id'], ids=list(message['text'].encode()))
+        elif kind == 'detokenize':
+            bad = [token for token in message['ids'] if token > 255]
+            if bad:
+                tell(kind='refused', id=message['id'], code='bad_value', param='tokens', message=f'there is no token {bad[0]}')
+            else:
+                tell(kind='text', id=message['id'], text=bytes(message['ids']).decode(errors='replace'))
+        elif kind == 'stop':
+            return False
+        else:
+            tell(kind='error', message=f'{kind} is not known')
+        return True
+
+
+def main():
+    if sys.argv[1:2] != ['engine']:
+        sys.exit(1)
+    if '--broken' in sys.argv:
+        print('yamata: the file is damaged; copy it again', file=sys.stderr)
+        sys.exit(2)
+    tell(kind='joined', rank=0, host='here')
+    tell(kind='loading', share=0.5)
+    if os.environ.get('ENGINE_LOADS') == 'wait':
+        sys.stdin.read()
+        sys.exit(0)
+    tell(kind='ready', context=CONTEXT, slots=SLOTS, template=TEMPLATE, bos='<s>', eos='</s>', vocab=256, layout='all layers here',
+         ranks=[{'rank': 0, 'host': 'here'}])
+    engine = Engine()
+    threads = [threading.Thread(target=engine.serve) for _ in range(SLOTS)]
+    for thread in threads:
+        thread.start()
+    stopped = False
+    for line in sys.stdin:
+        if not engine.take(line):
+            stopped = True
+            break
+    if not stopped:
+        os._exit(0)
+    for _ in threads:
+        engine.work.put(None)
+    for thread in threads:
+        thread.join()
+    os._exit(0)
+
+
+if __name__ == '__main__':
+    threading.Thread(target=lambda: [tell(kind='alive', progress=0) for _ in iter(lambda: threading.Event().wait(0.5), True)],
+                     daemon=True).start()
+    main()
