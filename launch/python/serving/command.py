@@ -42,7 +42,7 @@ class Service:
         self.server = Server(self.engine, self.queue, metrics, flags.alias or pathlib.Path(flags.model).stem, flags.model,
                              options.defaults_of(flags), 'yamata')
         security = Security(self.keys, start_checks.bound_names(flags.host, flags.allow_host), flags.cors_origin)
-        self.app = App(self.server.routes(page.Page() if page.FILE.is_file() else None), security, metrics, self.log, self.terminal.say)
+        self.app = App(self.server.routes(page.Page()), security, metrics, self.log, self.terminal.say)
         self.interrupts, self.served, self.tasks = 0, False, set()
 
     def changed(self, its):

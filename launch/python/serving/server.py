@@ -42,4 +42,4 @@ class Server:
 
     def routes(self, page):
         own = {place: functools.partial(handler, self) for place, handler in ROUTES.items()}
-        return own | ({('GET', '/'): page.answer} if page else {})
+        return own | {('GET', '/'): page.answer}
