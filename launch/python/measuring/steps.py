@@ -25,7 +25,7 @@ def kill(process):
 
 def check_reports(name, out):
     """Raises Problem if a report in the folder `out` would replace a file that is none."""
-    for ending, own in (('json', rb'"seconds": \d+,\s+"figures": '), ('md', rb'\n\| of \| figure \| value \| goal \|')):
+    for ending, own in (('json', rb'"seconds": \d+,\s+"figures": '), ('md', rb'\n\| of \| (figure|system) \| ')):
         refuse_foreign(pathlib.Path(out) / f'{name}.{ending}', own, f'a report of {name}', 'choose another folder with --out')
 
 
@@ -33,7 +33,7 @@ class Steps:
     def __init__(self, name, folder, goals, at_most, minutes):
         """`goals`: of figures by their names; those in `at_most` must not be higher, the others not lower."""
         self.name, self.folder, self.goals, self.at_most = name, folder, goals, at_most
-        self.rows, self.figures, self.unmeasured = [], [], {}
+        self.rows, self.figures, self.reasons = [], [], {}
         self.began = time.monotonic()
         self.end = self.began + 60 * minutes * PATIENCE
 
@@ -122,23 +122,30 @@ class Steps:
         self.figures.append({'of': name, 'figure': what, 'value': round(value, 3), 'goal': goal, 'reached': reached})
 
     def not_measured(self, what, why):
-        self.unmeasured[what] = why
+        self.reasons[what] = why
 
     def wrong(self):
         return any(row['exit_code'] for row in self.rows)
 
+    def unmeasured(self):
+        """Why each figure that has a goal is missing."""
+        measured = {figure['figure'] for figure in self.figures}
+        return {what: self.reasons.get(what, 'a step before it failed or had no time') for what in self.goals if what not in measured}
+
+    def table(self, unmeasured):
+        """The figures, as lines of Markdown."""
+        lines = ['| of | figure | value | goal | reached |', '|---|---|---|---|---|']
+        lines += [f'| {f["of"]} | {f["figure"]} | {f["value"]} | {f["goal"]} | {"yes" if f["reached"] else "no"} |' for f in self.figures]
+        return lines + [f'| – | {what} | – | {self.goals[what]} | not measured: {why} |' for what, why in unmeasured.items()]
+
     def write(self, out, title, facts):
         """NAME.json and NAME.md; prints the latter, and what the steps said that failed."""
-        measured = {figure['figure'] for figure in self.figures}
-        unmeasured = {what: self.unmeasured.get(what, 'a step before it failed or had no time') for what in self.goals
-                      if what not in measured}
+        unmeasured = self.unmeasured()
         report = {**facts, 'seconds': round(self.seconds()), 'figures': self.figures, 'not_measured': unmeasured, 'steps': self.rows}
         out = pathlib.Path(out)
         out.mkdir(parents=True, exist_ok=True)
         (out / f'{self.name}.json').write_text(json.dumps(report, indent=1) + '\n')
-        lines = [title, '', '| of | figure | value | goal | reached |', '|---|---|---|---|---|']
-        lines += [f'| {f["of"]} | {f["figure"]} | {f["value"]} | {f["goal"]} | {"yes" if f["reached"] else "no"} |' for f in self.figures]
-        lines += [f'| – | {what} | – | {self.goals[what]} | not measured: {why} |' for what, why in unmeasured.items()]
+        lines = [title, '', *self.table(unmeasured)]
         lines += ['', '| step | result | seconds |', '|---|---|---|']
         for row in self.rows:
             result = f'left out: {row["output"]}' if row['exit_code'] is None else f'exit {row["exit_code"]}' if row['exit_code'] else 'ok'

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Tests the steps of launch/gpu-check, and what it finds out about a machine's GPUs."""
+import argparse
 import contextlib
 import io
 import json
@@ -14,6 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
 sys.path.insert(0, str(ROOT / 'launch/python'))
 import start  # noqa: F401
 from measuring import cuda
+from measuring.gpu_papers import Papers
 from common.problem import Problem
 from measuring.steps import Steps, check_reports
 
@@ -90,6 +92,57 @@ class StepsTest(WithFolder):
             with self.assertRaisesRegex(Problem, f'check.{ending} exists and is not a report of check'):
                 check_reports('check', self.folder)
             (self.folder / f'check.{ending}').write_text(before)
+
+
+class PapersTest(WithFolder):
+    """With a program that writes what `run` does, and an upper limit of runs, as a limit of time would be."""
+
+    RUN = {'decode_tokens_per_s': 5.0, 'tokens_per_target_run': 2.0, 'verify_s': 1.0, 'draft_s': 0.5, 'transfer_s': 0.0,
+           'device_peak_bytes': 0, 'token_ids': [1, 2]}
+
+    def papers(self, runs, other_text=''):
+        """Measures at most so many runs; the text of a system whose flags contain `other_text` differs."""
+        (self.folder / 'same.json').write_text(json.dumps(self.RUN))
+        (self.folder / 'other.json').write_text(json.dumps(self.RUN | {'token_ids': [1, 3]}))
+        (self.folder / 'left').write_text(str(runs))
+        self.program('yamata', f"""cd {self.folder}
+            for last in "$@"; do :; done
+            case "$1" in run) ;; *) echo '{{}}' > "$last"; exit ;; esac
+            left=$(cat left); [ "$left" -gt 0 ] || exit 9
+            echo $((left - 1)) > left
+            case "$*" in *"{other_text or 'no such flag'}"*) cp other.json "$last" ;; *) cp same.json "$last" ;; esac
+            """)
+        check = steps(self.folder)
+        check.program = self.folder / 'yamata'
+        papers = Papers(argparse.Namespace(device='emulated:0', minutes=5, emulated=True), check, self.folder)
+        papers.take_up(self.folder, {'card': 'x'})
+        papers.measure()
+        papers.write(self.folder, 'title', {'card': 'x'})
+        return papers
+
+    def measured(self):
+        figures = json.loads((self.folder / 'gpu-papers.json').read_text())['figures']
+        return [row['system'] for row in figures if row['tokens_per_s']]
+
+    def test_another_run_goes_on(self):
+        self.papers(3)
+        self.assertEqual(self.measured(), ['cpu', 'sequential', 'medusa'])
+        self.assertIn('Not measured: tiny: dovetail', (self.folder / 'gpu-papers.md').read_text())
+        self.assertFalse(self.papers(4).wrong())
+        self.assertEqual(self.measured(), ['cpu', 'sequential', 'medusa', 'ghidorah', 'dovetail', 'dovetail -ngl 2', 'duodecoding'])
+        self.assertNotIn('Not measured', (self.folder / 'gpu-papers.md').read_text())
+
+    def test_another_text_is_wrong(self):
+        papers = self.papers(7, '--preset dovetail')
+        self.assertEqual([row['step'] for row in papers.rows if row['exit_code']],
+                         ['tiny: text of dovetail is that of the CPU', 'tiny: text of dovetail -ngl 2 is that of the CPU'])
+
+    def test_reports_of_another_card_are_begun_anew(self):
+        self.papers(3)
+        report = json.loads((self.folder / 'gpu-papers.json').read_text())
+        (self.folder / 'gpu-papers.json').write_text(json.dumps(report | {'card': 'y'}))
+        self.papers(1)
+        self.assertEqual(self.measured(), ['cpu'])
 
 
 class Cuda(WithFolder):
