@@ -21,8 +21,7 @@ KINDS = ('Q4_K_M', 'Q8_0')
 LONGEST_S = 300 * float(os.environ.get('YAMATA_PATIENCE', 1))  # for a job; a longer one counts as hanging
 CORES = sorted(os.sched_getaffinity(0))
 WORDS = [chr(0x4E00 + 260 + number * 37 % 250) for number in range(30)]  # tokens of the models' vocabulary
-PROMPT = ' '.join(4 * WORDS)
-RUN = ['run', '-p', PROMPT, '-n', '64', '--ignore-eos', '-b', '16', '--logits-checksum']
+RUN = ['run', '--ignore-eos', '-b', '16', '--logits-checksum']
 
 # Name, ranks and flags. For layouts that guess from suffixes, the store contains the text itself.
 LAYOUTS = [('guesses', 3, '-t 1 --layer-split 0.5,0.3+0.2 --strategy pipeinfer')]
@@ -73,6 +72,8 @@ class Variant:
     def __init__(self, o, variant, kind, folder):
         self.program, self.name, self.folder = o.emulated or o.program, f'{variant} {kind}', pathlib.Path(folder)
         self.model = self.folder / 'model.gguf'
+        short = o.emulated and not THOROUGH  # emulated devices are slow
+        self.text = ['-p', ' '.join((2 if short else 4) * WORDS), '-n', '32' if short else '64']
         plain = self.folder / 'plain.gguf'
         # rows consist of whole blocks; otherwise only some tensors would have that type
         wide = variant + '-wide' if kind == 'Q4_K_M' else variant
@@ -84,7 +85,7 @@ class Variant:
         out = self.folder / 'result.json'
         out.unlink(missing_ok=True)
         launcher = ['mpirun', '--oversubscribe', '--bind-to', 'none', '-np', str(ranks)] if ranks > 1 else []
-        call([*launcher, self.program, *RUN, '-m', self.model, *flags.split(), '--json', out])
+        call([*launcher, self.program, *RUN, *self.text, '-m', self.model, *flags.split(), '--json', out])
         j = json.loads(out.read_text())
         return (j['token_ids'], j['logits_checksum']), j['accepted']
 

@@ -2,8 +2,10 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <span>
 #include <stdexcept>
 #include <string>
 
@@ -23,8 +25,9 @@ void set_order(Order order, unsigned seed) {
   g_seed = seed;
 }
 
-Block& Block::current() {
+Block& Block::of_thread() {
   thread_local Block block;
+  t_current = &block;
   return block;
 }
 
@@ -53,9 +56,10 @@ void Block::run(const Shape& shape, void (*body)(void*), void* argument) {
   order_ = g_order;
   random_.seed(g_seed);
   while (lanes_.size() < shape.threads) {
-    lanes_.emplace_back();
+    lanes_.push_back(std::make_unique<Thread>());
     for (auto& words : words_) words.emplace_back();
   }
+  states_.resize(shape.threads);
   const unsigned blocks = shape.grid_x * shape.grid_y, first = offset(blocks);
   for (unsigned i = 0; i < blocks; ++i) {
     const unsigned block = nth(i, blocks, first);
@@ -67,24 +71,22 @@ void Block::run(const Shape& shape, void (*body)(void*), void* argument) {
 void Block::run_block(void (*body)(void*), void* argument) {
   map_shared();
   for (unsigned i = 0; i < shape_.threads; ++i) {
-    lanes_[i].fiber.begin(body, argument);
-    lanes_[i].state = State::kReady;
-    lanes_[i].turn = 0;
-    lanes_[i].copies.clear(), lanes_[i].groups.clear(), lanes_[i].done = 0;
+    Thread& thread = *lanes_[i];
+    thread.fiber.begin(body, argument);
+    thread.turn = 0;
+    thread.copies.clear(), thread.groups.clear(), thread.done = 0;
   }
+  std::ranges::fill(states_, State::kReady);
+  at_block_ = ended_ = 0;
   const unsigned warps = shape_.threads / kWarp;
   for (;;) {
     bool ran = false;
     const unsigned first = offset(warps);
     for (unsigned i = 0; i < warps; ++i) ran |= run_warp(nth(i, warps, first));
-    unsigned ended = 0, waiting = 0;
-    for (unsigned i = 0; i < shape_.threads; ++i) {
-      ended += lanes_[i].state == State::kEnded;
-      waiting += lanes_[i].state == State::kAtBlock;
-    }
-    if (ended == shape_.threads) return;
-    if (waiting == shape_.threads) {
-      for (unsigned i = 0; i < shape_.threads; ++i) lanes_[i].state = State::kReady;
+    if (ended_ == shape_.threads) return;
+    if (at_block_ == shape_.threads) {
+      std::ranges::fill(states_, State::kReady);
+      at_block_ = 0;
     } else if (!ran) {
       throw std::logic_error("a kernel's threads wait for each other at different places, in block " + std::to_string(block_x_) + ", " +
                              std::to_string(block_y_));
@@ -100,11 +102,14 @@ bool Block::run_warp(unsigned warp) {
     const unsigned first = offset(kWarp);
     for (unsigned i = 0; i < kWarp; ++i) {
       const unsigned at = begin + nth(i, kWarp, first);
-      Thread& thread = lanes_[at];
-      if (thread.state != State::kReady) continue;
+      if (states_[at] != State::kReady) continue;
       current_ = at;
-      thread.fiber.resume();
-      if (thread.fiber.ended()) thread.state = State::kEnded;
+      Fiber& fiber = lanes_[at]->fiber;
+      fiber.resume();
+      if (fiber.ended()) {
+        states_[at] = State::kEnded;
+        ++ended_;
+      }
       ran = true;
     }
   } while (release_warp(begin));
@@ -113,17 +118,16 @@ bool Block::run_warp(unsigned warp) {
 
 /// Releases the warp if all of its lanes wait for each other.
 bool Block::release_warp(unsigned begin) {
-  for (unsigned i = begin; i < begin + kWarp; ++i) {
-    if (lanes_[i].state != State::kAtWarp) return false;
-  }
-  for (unsigned i = begin; i < begin + kWarp; ++i) lanes_[i].state = State::kReady;
+  const auto warp = std::span(states_).subspan(begin, kWarp);
+  if (!std::ranges::all_of(warp, [](State state) { return state == State::kAtWarp; })) return false;
+  std::ranges::fill(warp, State::kReady);
   return true;
 }
 
 void Block::wait(State state) {
-  Thread& thread = lanes_[current_];
-  thread.state = state;
-  thread.fiber.yield();
+  states_[current_] = state;
+  at_block_ += state == State::kAtBlock;
+  lanes_[current_]->fiber.yield();
 }
 
 void Block::sync_block() { wait(State::kAtBlock); }
@@ -131,14 +135,14 @@ void Block::sync_warp() { wait(State::kAtWarp); }
 
 /// Double buffer: a late lane may still read the words of one exchange when others write those of the next.
 const Block::Words* Block::exchange(const Words& words) {
-  const unsigned lane = current_, turn = lanes_[lane].turn++ % 2;
+  const unsigned lane = current_, turn = lanes_[lane]->turn++ % 2;
   words_[turn][lane] = words;
   sync_warp();
   return &words_[turn][lane / kWarp * kWarp];
 }
 
 void Block::wait_copies(std::size_t latest) {
-  Thread& thread = lanes_[current_];
+  Thread& thread = *lanes_[current_];
   if (thread.groups.size() <= latest) return;
   const std::size_t end = thread.groups[thread.groups.size() - latest - 1];
   for (; thread.done < end; ++thread.done) {

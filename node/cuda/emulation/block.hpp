@@ -3,7 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -29,7 +29,7 @@ class Block {
   static constexpr std::size_t kMaxSharedBytes = 64 << 10;  ///< what GPUs since Volta have
 
   /// The block that runs on this host thread.
-  static Block& current();
+  static Block& current() { return t_current ? *t_current : of_thread(); }
 
   /// Runs body(argument) on every thread of every block. Throws std::logic_error for such an error, and for a shape that no GPU supports.
   void run(const Shape& shape, void (*body)(void*), void* argument);
@@ -49,13 +49,13 @@ class Block {
   const Words* exchange(const Words& words);
 
   /// Copies of this thread, in groups: done when it waits for them, and no earlier.
-  void copy_later(void* to, const void* from, unsigned bytes) { lanes_[current_].copies.push_back({to, from, bytes}); }
-  void commit_copies() { lanes_[current_].groups.push_back(lanes_[current_].copies.size()); }
+  void copy_later(void* to, const void* from, unsigned bytes) { lanes_[current_]->copies.push_back({to, from, bytes}); }
+  void commit_copies() { lanes_[current_]->groups.push_back(lanes_[current_]->copies.size()); }
   /// Does all but the latest groups.
   void wait_copies(std::size_t latest);
 
  private:
-  enum class State { kReady, kAtBlock, kAtWarp, kEnded };
+  enum class State : std::uint8_t { kReady, kAtBlock, kAtWarp, kEnded };
   struct Copy {
     void* to;
     const void* from;
@@ -63,12 +63,12 @@ class Block {
   };
   struct Thread {
     Fiber fiber;
-    State state = State::kEnded;
     unsigned turn = 0;  // number of its exchanges
     std::vector<Copy> copies;
     std::vector<std::size_t> groups;  // the ends of groups among the copies
     std::size_t done = 0;             // copies
   };
+  static Block& of_thread();
   void run_block(void (*body)(void*), void* argument);
   bool run_warp(unsigned warp);
   bool release_warp(unsigned begin);
@@ -81,10 +81,14 @@ class Block {
   Order order_ = Order::kForward;
   std::minstd_rand random_;
   unsigned current_ = 0, block_x_ = 0, block_y_ = 0;
-  std::deque<Thread> lanes_;
+  unsigned at_block_ = 0, ended_ = 0;  // numbers of threads in these states
+  std::vector<std::unique_ptr<Thread>> lanes_;
+  std::vector<State> states_;
   std::vector<Words> words_[2];
   PageMemory shared_pages_;
   std::byte* shared_ = nullptr;
+  static thread_local constinit Block* t_current;
 };
+inline thread_local constinit Block* Block::t_current = nullptr;
 
 }  // namespace yamata::simt
