@@ -75,7 +75,8 @@ class Parser:
         if self.mode == 'call':
             if not found:
                 return False
-            parts += self.calls(self.rest[:found[0]], found[1])
+            calls = self.calls(self.rest[:found[0]], found[1])
+            parts += calls
         else:
             sure = found[0] if found else len(self.rest) - held_back(self.rest, markers)
             self.pass_on(self.rest[:sure], parts)
@@ -83,14 +84,16 @@ class Parser:
                 self.rest = self.rest[sure:]
                 return False
         self.rest = self.rest[found[0] + len(found[1]):]
+        was_text = self.mode == 'call' and calls[0][0] == 'content'
         self.turn(found[1])
+        self.begun = was_text
         return True
 
     def turn(self, marker):
         if self.mode != 'content':
-            self.mode, self.begun = 'content', False
+            self.mode = 'content'
         elif marker in self.style.think:
-            self.mode, self.begun = 'reasoning', False
+            self.mode = 'reasoning'
         else:
             self.mode, self.marker = 'call', marker
 

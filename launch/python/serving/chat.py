@@ -83,7 +83,8 @@ async def chat(server, request):
     asked = [protocol.submit(prompt.text, wanted | {'seed': seed}, most, () if special else stops, top, schema, cache, special, trigger)
              for seed in seeds]
     drop = (*style.drop, server.engine.ready.get('eos') or '') if special and style is not styles.HARMONY else ()
-    choices = [Choice(make_parser(), drop, stops if special else (), parallel, style.short_ids) for _ in seeds]
+    params = {'prompt': 'messages', 'schema': 'tools' if prompt.forced else 'response_format'}
+    choices = [Choice(make_parser(), drop, stops if special else (), parallel, style.short_ids, params) for _ in seeds]
     head = {'id': 'chatcmpl-' + secrets.token_hex(12), 'object': 'chat.completion', 'created': int(time.time()), 'model': server.name}
     with Answering(request, server.queue, asked, choices) as answering:
         if stream:

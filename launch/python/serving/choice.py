@@ -17,11 +17,12 @@ def call_id(short):
 
 
 class Choice:
-    """`parallel`: more than one call of a tool is passed on. `cut`: the engine need not go on. After the last message `reason` is set."""
+    """`parallel`: more than one call of a tool is passed on. `params`: how the client calls fields of the engine's protocol. `cut`: the
+    engine need not go on. After the last message `reason` is set."""
 
-    def __init__(self, parser=None, drop=(), stops=(), parallel=True, short_ids=False):
+    def __init__(self, parser=None, drop=(), stops=(), parallel=True, short_ids=False, params=None):
         self.parser, self.remover, self.stops = parser or PlainParser(), Remover(drop), StopFilter(stops)
-        self.parallel, self.short_ids = parallel, short_ids
+        self.parallel, self.short_ids, self.params = parallel, short_ids, params or {}
         self.content, self.reasoning, self.calls, self.entries = '', '', [], []
         self.reason, self.usage, self.speculation, self.cut, self.tokens = None, {}, {}, False, 0
 
@@ -35,7 +36,7 @@ class Choice:
         if message['is'] == 'done':
             return self.finish(message)
         if message['is'] in protocol.ENDS:
-            raise error_of(message)
+            raise error_of(message | {'param': self.params.get(message.get('param'), message.get('param'))})
         return []
 
     def finish(self, message):

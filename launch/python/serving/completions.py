@@ -65,7 +65,7 @@ async def completions(server, request):
         prompts = await with_suffix(server, prompts, suffix)
     asked = [protocol.submit(prompt, wanted | {'seed': (wanted['seed'] + i) % sampling.SEEDS}, most, stops, top, schema, cache)
              for prompt in prompts for i in range(count)]
-    choices = [Choice() for _ in asked]
+    choices = [Choice(params={'schema': 'response_format'}) for _ in asked]
     head = {'id': 'cmpl-' + secrets.token_hex(12), 'object': 'text_completion', 'created': int(time.time()), 'model': server.name}
     heads = [text for text in heads for _ in range(count)]
     with Answering(request, server.queue, asked, choices) as answering:

@@ -141,8 +141,8 @@ class Engine:
     def forget(self, number):
         self.listeners.pop(number, None)
 
-    async def ask(self, message):
-        """The one answer to a message. Raises HttpError."""
+    async def ask(self, message, param):
+        """The one answer to a message. Raises HttpError; `param`: the client's field that was wrong."""
         answer = asyncio.get_running_loop().create_future()
         number = self.send(message, lambda reply: answer.done() or answer.set_result(reply))
         try:
@@ -152,7 +152,7 @@ class Engine:
         if reply['is'] == 'lost':
             raise HttpError(503, f'the engine is gone: {reply["why"]}')
         if reply['is'] in ('refused', 'error'):
-            raise HttpError(400, reply.get('message', 'refused'), reply.get('code'), reply.get('param'))
+            raise HttpError(400, reply.get('message', 'refused'), reply.get('code', 'invalid_value'), param)
         return reply
 
     def stop(self):

@@ -34,11 +34,11 @@ class Server:
 
     async def tokenize(self, text, special, bos):
         self.require_ready()
-        return (await self.engine.ask(protocol.tokenize(text, special, bos)))['ids']
+        return (await self.engine.ask(protocol.tokenize(text, special, bos), 'content'))['ids']
 
     async def detokenize(self, ids):
         self.require_ready()
-        return (await self.engine.ask(protocol.detokenize(ids)))['text']
+        return (await self.engine.ask(protocol.detokenize(ids), 'tokens'))['text']
 
     def routes(self, page):
         own = {place: functools.partial(handler, self) for place, handler in ROUTES.items()}

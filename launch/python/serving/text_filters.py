@@ -8,9 +8,9 @@ def held_back(text, markers):
 
 
 def first_marker(text, markers):
-    """(place, marker) of the marker that begins first, the longest of those; or None."""
-    found = [(place, -len(marker), marker) for marker in markers if (place := text.find(marker)) >= 0]
-    return (min(found)[0], min(found)[2]) if found else None
+    """(place, marker) of the marker that ends first, the longest of those; or None. So pieces do not change which is found."""
+    found = [(place + len(marker), place, marker) for marker in markers if (place := text.find(marker)) >= 0]
+    return min(found)[1:] if found else None
 
 
 class StopFilter:

@@ -123,13 +123,13 @@ class Engine:
         elif kind == 'cancel':
             self.cancelled.add(message['id'])
         elif kind == 'tokenize':
-            tell(kind='tokens', id=message['id'], ids=list(message['text'].encode()))
+            tell(kind='tokenized', id=message['id'], ids=list(message['text'].encode()))
         elif kind == 'detokenize':
             bad = [token for token in message['ids'] if token > 255]
             if bad:
-                tell(kind='refused', id=message['id'], code='bad_value', param='tokens', message=f'there is no token {bad[0]}')
+                tell(kind='error', id=message['id'], message=f'there is no token {bad[0]}')
             else:
-                tell(kind='text', id=message['id'], text=bytes(message['ids']).decode(errors='replace'))
+                tell(kind='detokenized', id=message['id'], text=bytes(message['ids']).decode(errors='replace'))
         elif kind == 'stop':
             return False
         else:

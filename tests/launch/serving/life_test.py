@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+"""Tests launch/serve over its life: loading, many requests at once, clients that leave or read slowly, Ctrl-C, and an engine that dies."""
+import concurrent.futures
+import json
+import pathlib
+import signal
+import socket
+import sys
+import tempfile
+import unittest
+
+import scene
+
+WAIT = {'messages': [{'role': 'user', 'content': '«wait»'}], 'stream': True}
+
+
+def request(body, path='/v1/chat/completions'):
+    data = json.dumps(body).encode()
+    head = f'POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n'
+    return head.encode() + data
+
+
+class Together(scene.Scene):
+    WORDS, ENVIRONMENT = ('--queue', '3'), {'ENGINE_SLOTS': '2'}
+
+    def is_busy(self):
+        return not self.slots_idle()
+
+    def waiting(self):
+        return int(self.server.ask('GET', '/metrics').data.decode().split('\nyamata_requests_waiting ')[1].split()[0])
+
+    def test_texts_are_the_same_alone_and_at_once(self):
+        texts = [f'text {i}' for i in range(4)]
+        alone = [self.server.chat(text, max_tokens=40).json()['choices'] for text in texts]
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            together = pool.map(lambda text: self.server.chat(text, max_tokens=40), texts)
+            self.assertEqual([answer.json()['choices'] for answer in together], alone)
+
+    def test_work_ends_when_the_client_leaves(self):
+        for stream in (True, False):
+            with self.server.socket() as client:
+                client.sendall(request(WAIT | {'stream': stream}))
+                self.wait_until(self.is_busy)
+            self.wait_until(self.slots_idle)
+
+    def test_beyond_the_queue_requests_are_refused_for_now(self):
+        clients = []
+        for i in range(5):
+            clients.append(self.server.socket())
+            clients[-1].sendall(request(WAIT))
+            if i >= 2:
+                self.wait_until(lambda: self.waiting() == i - 1)
+        answer = self.server.chat()
+        self.assertEqual((answer.status, answer.error()['code']), (429, 'queue_full'))
+        self.assertGreaterEqual(int(answer.headers['retry-after']), 1)
+        self.assertEqual(self.server.ask('GET', '/health').status, 200)
+        for client in clients:
+            client.close()
+        self.wait_until(self.slots_idle)
+        self.assertEqual(self.server.chat().status, 200)
+
+    def test_silence_in_a_stream_has_comments(self):
+        with self.server.socket() as client:
+            client.sendall(request(WAIT))
+            received = b''
+            while b': ping\n\n' not in received:
+                received += client.recv(4096)
+        self.assertIn(b'"role":"assistant"', received)
+
+    def test_a_request_in_pieces_and_two_in_one_piece_are_answered(self):
+        with self.server.socket() as client:
+            for byte in request({'content': 'x'}, '/tokenize'):
+                client.sendall(bytes([byte]))
+            self.receive(client, b'{"tokens":[120]}', 1)
+            client.sendall(request({'content': 'y'}, '/tokenize') * 2)
+            self.receive(client, b'{"tokens":[121]}', 2)
+
+    def receive(self, client, expected, times):
+        received = b''
+        while received.count(expected) < times:
+            piece = client.recv(4096)
+            self.assertTrue(piece, received)
+            received += piece
+
+
+class Once(unittest.TestCase):
+    """A server for each test."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = scene.build_folder(folder.name)
+
+    def run_server(self, *words, **environment):
+        server = scene.Running(self.folder, *words, **environment)
+        self.addCleanup(lambda: server.process.poll() is None and server.process.kill())
+        return server
+
+    def busy_client(self, server, text='«wait»', **more):
+        client = server.socket()
+        self.addCleanup(client.close)
+        client.sendall(request(WAIT | {'messages': [{'role': 'user', 'content': text}]} | more))
+        while not any(slot['is_processing'] for slot in server.ask('GET', '/slots').json()):
+            pass
+        return client
+
+    def rest_of(self, client):
+        received = b''
+        while piece := client.recv(65536):
+            received += piece
+        return received.decode()
+
+    def test_the_first_signal_lets_requests_finish(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            server = self.run_server()
+            client = self.busy_client(server, '«slow»', max_tokens=60, temperature=0)
+            server.process.send_signal(number)
+            text = self.rest_of(client)
+            self.assertIn('data: [DONE]', text)
+            self.assertIn('"finish_reason":"length"', text)
+            self.assertEqual(server.process.wait(scene.LATEST_S), 0)
+            self.assertIn('open requests finish', server.process.stderr.read())
+
+    def test_a_second_signal_cancels_them(self):
+        server = self.run_server()
+        client = self.busy_client(server)
+        server.process.send_signal(signal.SIGINT)
+        self.assertIn('open requests finish', server.process.stderr.readline())
+        code, _ = server.end()
+        self.assertEqual(code, 0)
+        self.rest_of(client)
+
+    def test_requests_that_come_while_it_ends_are_refused(self):
+        server = self.run_server()
+        self.busy_client(server)
+        server.process.send_signal(signal.SIGINT)
+        server.process.stderr.readline()
+        self.assertEqual(server.chat().status, 503)
+        self.assertEqual(server.ask('GET', '/health').status, 503)
+        self.assertEqual(server.end()[0], 0)
+
+    def test_a_dead_engine_ends_open_streams_with_an_error_and_the_server_with_3(self):
+        server = self.run_server(ENGINE_SLOTS='2')
+        client = self.busy_client(server)
+        answer = server.chat('«die»')
+        self.assertEqual((answer.status, answer.error()['code']), (503, 'engine_lost'))
+        text = self.rest_of(client)
+        self.assertEqual(json.loads(text.split('data: ')[-2])['error']['code'], 'engine_lost')
+        rest = server.process.communicate(timeout=scene.LATEST_S)[1]
+        self.assertEqual(server.process.returncode, 3)
+        self.assertRegex(rest, r'serve: the engine was lost .*exit code 3')
+
+    def test_a_client_that_reads_slowly_is_cut(self):
+        server = self.run_server(ENGINE_CONTEXT='8000000')
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.connect(('127.0.0.1', server.port))
+            client.sendall(request(WAIT | {'messages': [{'role': 'user', 'content': 'Hello'}], 'temperature': 0, 'max_tokens': 400000}))
+            while not server.ask('GET', '/metrics').data.count(b'reason="cancelled"'):
+                pass
+            self.assertNotIn('[DONE]', self.rest_of(client))
+
+    def test_while_it_loads_health_says_how_far_it_is(self):
+        process = scene.start(self.folder, ENGINE_LOADS='wait')
+        self.addCleanup(process.kill)
+        server = scene.Running.__new__(scene.Running)
+        server.process, server.port = process, self.port_of(process)
+        while (answer := server.ask('GET', '/health')).json()['percent'] != 50:
+            pass
+        self.assertEqual((answer.status, answer.json()['status']), (503, 'loading'))
+        answer = server.chat()
+        self.assertEqual((answer.status, 'loading' in answer.error()['message']), (503, True))
+        self.assertEqual(server.end()[0], 130)
+
+    def port_of(self, process):
+        """Of a server that has said nothing yet: that of its listening socket."""
+        while True:
+            sockets = {link.split('[')[1][:-1] for fd in pathlib.Path(f'/proc/{process.pid}/fd').iterdir()
+                       if (link := self.link_of(fd)).startswith('socket:[')}
+            for line in pathlib.Path('/proc/net/tcp').read_text().splitlines()[1:]:
+                words = line.split()
+                if words[3] == '0A' and words[9] in sockets:
+                    return int(words[1].split(':')[1], 16)
+
+    def link_of(self, path):
+        try:
+            return str(path.readlink())
+        except OSError:
+            return ''
+
+    def test_an_engine_that_cannot_load_ends_it_with_its_code(self):
+        process = scene.start(self.folder, '--broken')
+        error = process.communicate(timeout=scene.LATEST_S)[1]
+        self.assertEqual((process.returncode, error), (2, 'yamata: the file is damaged; copy it again\n'))
+
+    def test_a_broken_template_is_named(self):
+        template = pathlib.Path(self.folder, 'template')
+        template.write_text('{% if %}')
+        process = scene.start(self.folder, '--chat-template-file', template)
+        error = process.communicate(timeout=scene.LATEST_S)[1]
+        self.assertEqual((process.returncode, len(error.splitlines())), (3, 1), error)
+        self.assertIn('the chat template cannot be used: TemplateSyntaxError', error)
+
+    def test_without_a_template_chatml_is_used_with_a_warning(self):
+        server = self.run_server(ENGINE_TEMPLATE='')
+        self.assertIn('warning: the model has no chat template; ChatML is used', server.said[0])
+        prompt = server.ask('POST', '/apply-template', {'messages': [{'role': 'user', 'content': 'Hi'}]}).json()['prompt']
+        self.assertEqual(prompt, '<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n')
+        self.assertEqual(server.end()[0], 0)
+
+
+if __name__ == '__main__':
+    scene.main(sys.argv[0])
