@@ -31,6 +31,7 @@ class Papers(Steps):
         self.device, self.program, self.scratch = options.device, check.program, pathlib.Path(scratch)
         self.tokens, self.rounds = (12, 1) if options.emulated else (TOKENS, ROUNDS)
         self.shapes = TINY if options.emulated else SHAPES
+        self.without_tree = set()
 
     def take_up(self, out, facts):
         """The figures of an earlier report in that folder, if it was made by the same program on the same GPU."""
@@ -43,15 +44,13 @@ class Papers(Steps):
 
     def measure(self):
         for shape, (target, draft, layers) in self.shapes.items():
-            if all(len(self.row(shape, system)['tokens_per_s']) >= self.rounds for system in self.systems(None, layers)):
+            rows = [self.row(shape, system) for system in self.systems(None, layers)]
+            if all(len(row['tokens_per_s']) >= self.rounds for row in rows) or (files := self.files(shape, target, draft)) is None:
                 continue
-            if (files := self.files(shape, target, draft)) is None:
-                continue
-            systems = self.systems(files, layers)
-            if self.trees(shape, files):
-                for turn in range(self.rounds):
-                    for system, flags in systems.items():
-                        self.run_once(shape, system, flags, turn)
+            for turn in range(self.rounds):
+                for system, flags in self.systems(files, layers).items():
+                    if len(self.row(shape, system)['tokens_per_s']) <= turn and self.has_trees(shape, files, flags):
+                        self.run_once(shape, system, flags)
             self.remove(files)
 
     def systems(self, files, layers):
@@ -82,21 +81,29 @@ class Papers(Steps):
                 return None
         return files
 
-    def trees(self, shape, files):
-        """Writes how often guesses are right, and the tree that is best for both units."""
+    def has_trees(self, shape, files, flags):
+        """Writes the tree that is among the flags, if it is not there yet: how often guesses are right, and what is best for both units."""
+        if '--tree' not in flags:
+            return True
+        if files['tree'] in flags and shape in self.without_tree:
+            return False
         rates = [self.program, 'acceptance', '-m', MODELS / 'tales-target-q8_0.gguf', '--heads', MODELS / 'tales-medusa.safetensors',
                  '--no-lookup', '--policy', 'dynamic-tree', '--draft', '63', '-f', ROOT / 'launch/experiments/tales.jsonl',
                  '--prompts', '3', '-n', self.tokens, '--ignore-eos', '--json', files['rates']]
         if not files['rates'].exists() and self.step('acceptance of guesses', rates, 120) is None:
             return False
         profile = [self.program, 'profile', '-m', files['target'], '--units', f'cpu+{self.device}', '--heads', files['medusa'],
-                   '--tree-from', files['rates'], '--tree-out', files['tree'], '--json', self.scratch / 'profile.json']
-        return self.step(f'{shape}: shares of the units, and the best tree', profile, 240, CUDA_MODULE_LOADING='EAGER') is not None
+                   '--tree-from', files['rates'], '--tree-out', files['tree'], '-r', '3' if self.rounds > 1 else '1',
+                   '--json', self.scratch / 'profile.json']
+        if files['tree'] in flags and not files['tree'].exists():
+            name = f'{shape}: shares of the units, and the best tree'
+            if self.step(name, profile, 900, CUDA_MODULE_LOADING='EAGER') is None:
+                self.without_tree.add(shape)
+                return False
+        return True
 
-    def run_once(self, shape, system, flags, turn):
+    def run_once(self, shape, system, flags):
         row, out = self.row(shape, system), self.scratch / 'run.json'
-        if len(row['tokens_per_s']) > turn:
-            return
         command = [self.program, 'run', *PROMPT, '-n', self.tokens, *flags, '--json', out]
         if self.step(f'{shape}: {system}', command, 120, CUDA_MODULE_LOADING='EAGER') is None:
             return
