@@ -18,8 +18,10 @@ class Page:
         self.data = pathlib.Path(path).read_bytes()
         text = self.data.decode()
         self.policy = (f"default-src 'none'; connect-src 'self'; script-src {hashes(text, 'script')}; style-src {hashes(text, 'style')}; "
-                       "base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+                       "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+                       "require-trusted-types-for 'script'; trusted-types 'none'")
 
     async def answer(self, request):
         await request.reply(200, self.data, 'text/html; charset=utf-8', [
-            ('content-security-policy', self.policy), ('referrer-policy', 'no-referrer'), ('cache-control', 'no-cache')])
+            ('content-security-policy', self.policy), ('referrer-policy', 'no-referrer'), ('cache-control', 'no-cache'),
+            ('x-content-type-options', 'nosniff')])

@@ -1,0 +1,79 @@
+"""Starts launch/serve for one chat, and waits until a server has loaded its model."""
+import contextlib
+import ctypes
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+from common import interrupt, places
+from common.problem import Problem
+
+LOOK_S = 0.2
+END_S = 20  # for the server to end
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(('127.0.0.1', 0))
+        return probe.getsockname()[1]
+
+
+def end_with_parent():
+    """Linux ends this process if the one that started it is killed."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+
+
+class OwnServer(contextlib.AbstractContextManager):
+    """launch/serve with some flags, on a port of its own, until the end of the block. `url`: where it is. What it says is passed on to
+    standard error only when it has failed: it would be in the middle of the chat."""
+
+    def __init__(self, flags):
+        self.port = free_port()
+        self.url = f'http://127.0.0.1:{self.port}'
+        self.said = tempfile.TemporaryFile()
+        with interrupt.postponed():
+            # A session of its own: Ctrl-C ends an answer, not the server.
+            self.process = subprocess.Popen([places.LAUNCH / 'serve', *flags, '--port', str(self.port)], stdin=subprocess.DEVNULL,
+                                            stdout=subprocess.DEVNULL, stderr=self.said, start_new_session=True,
+                                            preexec_fn=end_with_parent)
+
+    def __exit__(self, *_):
+        with interrupt.postponed():
+            for number in signal.SIGTERM, signal.SIGTERM, signal.SIGKILL:
+                if self.process.poll() is None:
+                    self.process.send_signal(number)
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        self.process.wait(END_S)
+
+    def check(self):
+        """Raises Problem with its exit code if it has ended, after what it has said."""
+        if (code := self.process.poll()) is not None:
+            self.said.seek(0)
+            sys.stderr.write(self.said.read().decode(errors='replace'))
+            raise Problem('the server has ended', code if code > 0 else 2)
+
+
+def wait_until_loaded(client, check=None):
+    """Waits until the server says that its model is loaded, and says on a terminal how far it is. Raises Problem (2) if there is no server.
+    `check()`: it is about to start, unless this raises Problem."""
+    shown = False
+    while True:
+        if check:
+            check()
+        try:
+            status, health = client.get('/health')
+        except Problem:
+            if not check:
+                raise
+            status, health = 503, {}
+        if status != 503:
+            break
+        if sys.stderr.isatty() and 'percent' in health:
+            print(f'\r\x1b[Kloading the model: {health["percent"]} %', end='', file=sys.stderr, flush=True)
+            shown = True
+        time.sleep(LOOK_S)
+    if shown:
+        print('\r\x1b[K', end='', file=sys.stderr, flush=True)
