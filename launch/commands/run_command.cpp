@@ -55,12 +55,25 @@ class Printer final : public RequestObserver {
   Generation& result_;
 };
 
-std::vector<TokenId> read_prompt(const Job& job, const TextSource& source, const Tokenizer& tokenizer) {
+/// What --chat makes of a message.
+std::string chat_prompt(const Job& job, const std::string& message, const Tokenizer& tokenizer) {
+  const auto token = [&](TokenId id) { return id < 0 ? "" : tokenizer.text(id); };
+  ChatTemplate chat{job.rank().models().target().file.string("tokenizer.chat_template").value_or(""), token(tokenizer.bos()),
+                    token(tokenizer.eos())};
+  if (chat.source.empty()) warn("the model has no chat template, so --chat uses ChatML");
+  return render_job_chat(chat, message, job.transport());
+}
+
+std::vector<TokenId> read_prompt(const Job& job, const RunOptions& options, const Tokenizer& tokenizer) {
+  const TextSource& source = options.text;
   if (!source.prompt && source.file.empty())
     throw UsageError("no prompt given; write one with -p TEXT or -f FILE (-f - reads standard input)");
-  const std::string text = source.prompt ? *source.prompt : read_job_text(source.file, job.transport(), job.rank().options().timeout);
+  std::string text = source.prompt ? *source.prompt : read_job_text(source.file, job.transport(), job.rank().options().timeout);
   warn_unless_utf8(text, source);
+  if (options.chat) text = chat_prompt(job, text, tokenizer);
   std::vector<TokenId> ids = tokenizer.encode(text, true, true);
+  const bool twice = options.chat && tokenizer.adds_bos() && ids.size() > 1 && ids[0] == tokenizer.bos() && ids[1] == ids[0];
+  if (twice) ids.erase(ids.begin());  // the template has written it, too
   if (ids.empty()) throw UsageError("the prompt is empty; write one with -p TEXT or -f FILE");
   require_prompt_fits(static_cast<std::int64_t>(ids.size()), job.rank().context(), job.rank().models().target().h);
   return ids;
@@ -115,7 +128,7 @@ void run_command(Job& job, const RunOptions& options) {
   job.open();
   const JobRank& rank = job.rank();
   const auto tokenizer = Tokenizer::load(rank.models().target().file, options.text.pre_tokenizer);
-  Request request = make_request(options, read_prompt(job, options.text, *tokenizer), *tokenizer);
+  Request request = make_request(options, read_prompt(job, options, *tokenizer), *tokenizer);
   std::vector<VocabularyMap> vocabularies = map_vocabularies(rank, *tokenizer, options.text.pre_tokenizer);
   const SuffixFile store(options.speculation.suffix_store, vocabulary(*tokenizer));
   const auto memory = std::make_shared<SuffixMemory>();

@@ -56,6 +56,7 @@ std::vector<std::string> RunOptions::inputs() const {
 Flags run_flags() {
   auto flags = describe("run", "Generate text from a prompt; text goes to stdout, statistics to stderr.");
   add_text(flags);
+  flags.group("Text")("--chat", "The text is a message: wrap it in the model's chat template, as launch/serve does");
   flags.group("Text")("-n, --predict", "Tokens to generate", FlagKind::kInt, "N", "128");
   add_sampling(flags);
   add_speculation(flags,
@@ -83,6 +84,7 @@ RunOptions read_run(const GivenFlags& r) {
   o.trace_file = r.text("trace");
   o.csv_file = r.text("csv");
   o.job.trace = !o.trace_file.empty();
+  o.chat = r.given("chat");
   o.ignore_eos = r.given("ignore-eos");
   o.logits_checksum = r.given("logits-checksum");
   if (o.logits_checksum && o.json_file.empty()) throw UsageError("--logits-checksum goes into the JSON; name a file with --json FILE");

@@ -14,6 +14,7 @@ struct RunOptions {
   SamplingParams sampling;
   SpeculationOptions speculation;
   int generate = 128;  ///< -n
+  bool chat = false;   ///< --chat: the text is a message, to be wrapped in the model's template
   bool ignore_eos = false, logits_checksum = false;
   std::string json_file, csv_file, trace_file;
   bool wants_ranks = false;             ///< the preset's guesses have no pipeline on a single rank

@@ -38,7 +38,8 @@ class Input {
   int fd_;
 };
 
-/// Everything up to the end; nothing, with errno set, if it cannot be read (EFBIG: it is more than `most` bytes).
+}  // namespace
+
 bool read_all(int fd, std::size_t most, std::string& text, const std::function<void()>& while_waiting) {
   constexpr int kWaitMs = 250;
   std::array<char, 65536> some;
@@ -58,8 +59,6 @@ bool read_all(int fd, std::size_t most, std::string& text, const std::function<v
   }
   return false;
 }
-
-}  // namespace
 
 std::string read_text(const std::string& path, const InputFlag& flag, const std::function<void()>& while_waiting) {
   const Input input(path);

@@ -20,4 +20,7 @@ inline constexpr InputFlag kTextFlag{"-f", 1024}, kFromFlag{"--from", 256};
 std::string read_text(const std::string& path, const InputFlag& flag = kTextFlag,
                       const std::function<void()>& while_waiting = stop_if_interrupted);
 
+/// Reads everything up to the end of a file or a pipe; false, with errno set, if it cannot be read (EFBIG: it is more than `most` bytes).
+bool read_all(int fd, std::size_t most, std::string& text, const std::function<void()>& while_waiting);
+
 }  // namespace yamata

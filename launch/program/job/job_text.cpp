@@ -32,6 +32,13 @@ std::string read_job_text(const std::string& path, Transport& transport, std::ch
   return text;
 }
 
+std::string render_job_chat(const ChatTemplate& chat, const std::string& message, Transport& transport) {
+  return render_chat(chat, message, [&] {
+    stop_if_interrupted();
+    announce_alive(transport);
+  });
+}
+
 std::string or_larger_context(int context, const Hyperparameters& h) {
   return context < h.context ? "; raise -c or" : ", and the model was trained for no longer text;";
 }

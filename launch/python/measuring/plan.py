@@ -23,7 +23,7 @@ from .summary import SETUP
 
 EMULATE = str(places.LAUNCH / 'emulate')
 TOP_KEYS = {'yamata', 'models', 'clusters', 'strategies', 'programs', 'prompts', 'sweep', 'flags', 'tokens', 'temperature', 'seed',
-            'repeats', 'deadline_s', 'baseline', 'commands'}
+            'repeats', 'deadline_s', 'baseline', 'commands', 'chat'}
 CLUSTER_KINDS = {'hostfile': {'hostfile', 'ranks', 'mpirun'}, 'hosts': {'hosts', 'cpu', 'rate', 'delay', 'emulate'},
                  'slurm': {'slurm', 'ranks', 'srun'}, 'ranks': {'ranks', 'mpirun'}}
 COMMAND = 'give one, such as "other -m {target} -f {prompt_file} -n {tokens}"'
@@ -268,6 +268,8 @@ class Plan:
         check_models(self.models)
         self.clusters = list(clusters_of(toml['clusters']))
         self.prompts = list(prompts.read_all(toml['prompts']))
+        self.chat = flag_of('', toml, 'chat', False)
+        self.check_chat()
         self.sweeps = sweeps_of(table_of(toml, 'sweep', '[sweep]'))
         self.ways = [*self.strategies(strategies), *self.programs(programs)]
         self.check_second_turns(strategies, programs)
@@ -294,6 +296,13 @@ class Plan:
         for name, table in programs.items():
             if second and '{prompt}' in str(table.get('command')):
                 raise Problem(f'programs.{name}: the text of {second} is not known before the runs; write {{prompt_file}}, not {{prompt}}')
+
+    def check_chat(self):
+        """Raises Problem if prompts are given a form twice."""
+        for name, table in self.toml['prompts'].items() if self.chat else ():
+            for key in 'format', 'second_turn':
+                if key in table:
+                    raise Problem(f'prompts.{name} has a {key}, but chat = true makes a chat of one message; leave one of them out')
 
     def check_count(self):
         """Raises Problem for too many runs, before there is a list of them."""
@@ -356,7 +365,7 @@ class Plan:
                      **{key: columns[key] for key in ('tokens', 'temperature', 'seed')}}
             return filled(f'programs.{name}', table.get('command'), known)
         drafting = [word for draft in drafts for word in ('-md', draft)] if table.get('draft', True) else []
-        more = [*self.flags, *cluster_flags, *flags, *swept_words(swept)]
+        more = [*['--chat'] * self.chat, *self.flags, *cluster_flags, *flags, *swept_words(swept)]
         samples = columns['temperature'] > 0 or any(word.split('=')[0] == '--temp' for word in more)
         seed = ['-s', str(columns['seed'])] if samples else []  # greedy decoding warns of a seed
         return [*launch, self.yamata, 'run', '-m', model['target'], *drafting, '-f', '{prompt_file}', '-n', str(columns['tokens']),

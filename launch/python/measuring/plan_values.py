@@ -81,11 +81,11 @@ def whole_numbers(table, key, fallback, least, most):
     return [whole_number(key, value, least, most) for value in found]
 
 
-def flag_of(where, table, key):
-    """The value of a key that is true by default."""
-    value = table.get(key, True)
+def flag_of(where, table, key, default=True):
+    """The value of a key that is true or false. `where`: the name of the table; empty: the file."""
+    value = table.get(key, default)
     if not isinstance(value, bool):
-        raise Problem(f'{where}: {key} is {value!r}; give true or false')
+        raise Problem(f'{where}: {key} is {value!r}; give true or false'.removeprefix(': '))
     return value
 
 

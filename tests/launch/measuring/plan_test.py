@@ -32,6 +32,16 @@ class Plan(unittest.TestCase):
         self.assertEqual(seeds('temperature = [0, 0.5]\nseed = 7\n' + strategies('a')), {None, (0.5, '-s', '7')})
         self.assertEqual(seeds('seed = 7\n' + strategies('a') + '[sweep]\n"--temp" = [0.5]\n'), {(0, '-s', '7')})
 
+    def test_chats_are_for_runs_of_yamata_whose_prompts_have_no_other_form(self):
+        toml = 'chat = true\n' + strategies('a') + '[programs.other]\ncommand = "other -m {target} -f {prompt_file} -n {tokens}"\n'
+        commands = {run.columns['strategy']: run.command for run in self.expand(toml)}
+        self.assertIn('--chat', commands['a'])
+        self.assertNotIn('--chat', commands['other'])
+        self.assertNotIn('--chat', self.expand(strategies('a'))[0].command)
+        for wrong in '[prompts.one]\ntext = "x"\nformat = "<{}>"\n', '':
+            with self.assertRaisesRegex(Problem, 'prompts.one has a format, but chat = true|^chat is 1; give true or false'):
+                self.expand((toml if wrong else toml.replace('true', '1')) + wrong)
+
     def test_each_repeat_holds_everything_once_and_begins_elsewhere(self):
         runs = self.expand(strategies('a', 'b', 'c'))
         names = [run.columns['strategy'] for run in runs]
