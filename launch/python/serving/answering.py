@@ -37,12 +37,10 @@ class Answering:
                                'completion_tokens': sum(choice.usage.get('completion', 0) for choice in self.choices)}
 
     async def watch_client(self):
-        """Ends the work as soon as the client is gone."""
+        """Lets `next` know when the client is gone."""
         with contextlib.suppress(asyncio.CancelledError):
             await self.request.until_disconnected()
             self.gone = True
-            for generation in self.generations:
-                self.queue.cancel(generation)
             self.inbox.put_nowait((0, None))
 
     async def next(self, patience=None):

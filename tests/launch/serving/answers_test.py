@@ -73,6 +73,16 @@ class Answers(scene.Scene):
                 text = answer.json()['choices'][0]['message']['content']
             self.assertEqual(text, 'one two ')
 
+    def test_beside_tools_a_stop_string_ends_the_engines_work(self):
+        def cancelled():
+            text = self.server.ask('GET', '/metrics').data.decode()
+            return int((text.split('reason="cancelled"} ')[1:] or ['0'])[0].split()[0])
+        before = cancelled()
+        answer = self.server.chat(say('one two three ' * 10) + '«slow»', tools=[TOOL], stop='two').json()
+        self.assertEqual((answer['choices'][0]['message']['content'], answer['choices'][0]['finish_reason']), ('one ', 'stop'))
+        self.assertLess(answer['usage']['completion_tokens'], 20)
+        self.assertEqual(cancelled(), before + 1)
+
     def test_log_probabilities_have_bytes_and_alternatives(self):
         for stream in (False, True):
             answer = self.server.chat(say('é!'), logprobs=True, top_logprobs=2, stream=stream)

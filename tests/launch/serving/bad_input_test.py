@@ -3,6 +3,7 @@
 runs 2,000; YAMATA_MUTATIONS=N: N)."""
 import json
 import os
+import pathlib
 import random
 import sys
 
@@ -43,8 +44,10 @@ class BadInput(scene.Scene):
             self.assertEqual(error['code'], code)
 
     def test_a_body_that_is_no_json_object_is_refused(self):
-        for body in (b'', b'{"messages": [', b'[]', b'5', b'null', b'\xff\xfe', b'{"a": NaN}', b'{"a": "\\ud800"}', b'[' * 100000,
-                     b'{"n": ' + b'9' * 5000 + b'}', '{"messages": []}'.encode('utf-16')):
+        good = b'{"messages": [{"role": "user", "content": "x"}], "max_tokens": 1, "user": %s}'
+        self.assertEqual(self.post(good % b'1').status, 200)
+        for body in (b'', b'{"messages": [', b'[]', b'5', b'null', b'\xff\xfe', good % b'NaN', good % b'"\\ud800"', b'[' * 100000,
+                     good % (b'9' * 5000), (good % b'1').decode().encode('utf-16')):
             with self.subTest(body[:30]):
                 self.assert_error(self.post(body), 400)
 
@@ -181,8 +184,12 @@ class Mutations(scene.Scene):
                 pass
         return received
 
+    def memory_kib(self):
+        status = pathlib.Path(f'/proc/{self.server.process.pid}/status').read_text()
+        return int(status.split('VmRSS:')[1].split()[0])
+
     def test_each_mutated_request_is_answered_in_its_form(self):
-        seed = int(os.environ.get('YAMATA_SEED', 57))
+        seed, before = int(os.environ.get('YAMATA_SEED', 57)), self.memory_kib()
         for i in range(MUTATIONS):
             chance = random.Random(f'{seed} {i}')
             data, whole = self.request(chance)
@@ -197,6 +204,7 @@ class Mutations(scene.Scene):
         self.assertIsNone(self.server.process.poll())
         self.wait_until(self.slots_idle)
         self.assertEqual(self.server.ask('GET', '/metrics').status, 200)
+        self.assertLess(self.memory_kib(), before + (16 << 10))
 
 
 if __name__ == '__main__':

@@ -64,6 +64,8 @@ class Engine:
 
     def answer(self, request):
         number, prompt = request['id'], request['prompt']
+        if isinstance(prompt, list) and any(token > 255 for token in prompt):
+            return tell(kind='refused', id=number, code='bad_value', param='prompt', message='there is no such token')
         data = bytes(prompt) if isinstance(prompt, list) else prompt.encode()
         prompt = data.decode(errors='replace')
         if '«die»' in prompt:
