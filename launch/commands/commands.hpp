@@ -5,6 +5,7 @@
 
 #include "launch/commands/acceptance_options.hpp"
 #include "launch/commands/bench_options.hpp"
+#include "launch/commands/engine_options.hpp"
 #include "launch/commands/features_options.hpp"
 #include "launch/commands/inspect_options.hpp"
 #include "launch/commands/perplexity_options.hpp"
@@ -21,6 +22,7 @@ class Job;
 
 // The commands, on the head. Each prints its result, and throws errors for the user.
 void run_command(Job& job, const RunOptions& options);
+void engine_command(Job& job, const EngineOptions& options);
 void perplexity_command(Job& job, const PerplexityOptions& options);
 void acceptance_command(Job& job, const AcceptanceOptions& options);
 void features_command(Job& job, const FeaturesOptions& options);

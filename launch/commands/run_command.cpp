@@ -15,9 +15,11 @@
 #include "launch/program/output/standard_output.hpp"
 #include "launch/program/output/suffix_file.hpp"
 #include "launch/program/output/warnings.hpp"
+#include "launch/program/serving/submission.hpp"
 #include "mpi/engine/engine.hpp"
 #include "node/error.hpp"
 #include "node/mapped_file.hpp"
+#include "src/tokenizer/stop_finder.hpp"
 #include "src/tokenizer/tokenizer.hpp"
 
 namespace yamata {
@@ -26,17 +28,21 @@ namespace {
 /// Prints a text while it is generated, and keeps its result.
 class Printer final : public RequestObserver {
  public:
-  Printer(const Tokenizer& tokenizer, int context, Generation& result)
-      : tokenizer_(tokenizer), context_(context), stream_(tokenizer), result_(result) {}
+  Printer(const Tokenizer& tokenizer, int context, const std::vector<std::string>& stops, Generation& result)
+      : tokenizer_(tokenizer), context_(context), stream_(tokenizer), stops_(stops), result_(result) {}
+  /// The engine that ends the text at a stop string.
+  void observe(Engine& engine) { engine_ = &engine; }
 
-  void on_token(RequestId, std::int32_t token) override {
-    if (!tokenizer_.ends_generation(token)) show(stream_.push(token));
+  void on_token(RequestId request, std::int32_t token) override {
+    if (!tokenizer_.ends_generation(token)) show(stops_.push(stream_.push(token)));
+    if (stops_.found() && engine_) engine_->stop(request);
   }
   void on_finished(Completion completion) override {
     if (completion.finish == FinishReason::kContext)
       print_error("\nyamata: the context of {} tokens is full{}\n", context_,
                   context_ < result_.model.context ? "; raise -c for a longer text" : ", and the model was trained for no longer text");
-    show(stream_.finish());
+    if (!stops_.found()) show(stops_.push(stream_.finish()));
+    show(stops_.finish());
     print_out("\n");
     flush_out();
     static_cast<Completion&>(result_) = std::move(completion);
@@ -52,6 +58,8 @@ class Printer final : public RequestObserver {
   const Tokenizer& tokenizer_;
   const int context_;
   StreamDecoder stream_;
+  StopFinder stops_;
+  Engine* engine_ = nullptr;
   Generation& result_;
 };
 
@@ -71,9 +79,7 @@ std::vector<TokenId> read_prompt(const Job& job, const RunOptions& options, cons
   std::string text = source.prompt ? *source.prompt : read_job_text(source.file, job.transport(), job.rank().options().timeout);
   warn_unless_utf8(text, source);
   if (options.chat) text = chat_prompt(job, text, tokenizer);
-  std::vector<TokenId> ids = tokenizer.encode(text, true, true);
-  const bool twice = options.chat && tokenizer.adds_bos() && ids.size() > 1 && ids[0] == tokenizer.bos() && ids[1] == ids[0];
-  if (twice) ids.erase(ids.begin());  // the template has written it, too
+  std::vector<TokenId> ids = options.chat ? prompt_ids(tokenizer, text) : tokenizer.encode(text, true, true);
   if (ids.empty()) throw UsageError("the prompt is empty; write one with -p TEXT or -f FILE");
   require_prompt_fits(static_cast<std::int64_t>(ids.size()), job.rank().context(), job.rank().models().target().h);
   return ids;
@@ -141,7 +147,7 @@ void run_command(Job& job, const RunOptions& options) {
   result.with_checksum = options.logits_checksum;
   result.prompt_ids = request.prompt;
   result.model = rank.models().target().h;
-  Printer printer(*tokenizer, rank.context(), result);
+  Printer printer(*tokenizer, rank.context(), options.stops, result);
   const ExpectedText text{request.prompt.size(), options.generate, options.speculation, options.sampling};
   job.start(text);
   job.serve([&](Head& head) {
@@ -150,6 +156,7 @@ void run_command(Job& job, const RunOptions& options) {
     GuessSources sources = connect_sources(job, std::move(vocabularies), decode, memory);
     const SavingsOfDrafts savings(job.experience(), decode, text.sampling, sources);
     Engine engine(head, std::move(sources), decode);
+    printer.observe(engine);
     engine.submit(std::move(request), printer);
     engine.run();
     savings.keep(engine.sources());

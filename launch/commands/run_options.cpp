@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "launch/commands/idle_flags.hpp"
 #include "launch/commands/presets.hpp"
 #include "launch/program/options/flag_groups.hpp"
@@ -58,6 +60,7 @@ Flags run_flags() {
   add_text(flags);
   flags.group("Text")("--chat", "The text is a message: wrap it in the model's chat template, as launch/serve does");
   flags.group("Text")("-n, --predict", "Tokens to generate", FlagKind::kInt, "N", "128");
+  flags.group("Text")("--stop", "End the text before this one; repeatable", FlagKind::kText, "TEXT");
   add_sampling(flags);
   add_speculation(flags,
                   "iterative (no guessing), speculative or pipeinfer; the text is the same with each; without a draft the latter two guess "
@@ -85,6 +88,8 @@ RunOptions read_run(const GivenFlags& r) {
   o.csv_file = r.text("csv");
   o.job.trace = !o.trace_file.empty();
   o.chat = r.given("chat");
+  if (r.given("stop")) o.stops = r.all("stop");
+  require(std::ranges::find(o.stops, "") == o.stops.end(), "--stop", "a text that is not empty");
   o.ignore_eos = r.given("ignore-eos");
   o.logits_checksum = r.given("logits-checksum");
   if (o.logits_checksum && o.json_file.empty()) throw UsageError("--logits-checksum goes into the JSON; name a file with --json FILE");

@@ -13,8 +13,9 @@ struct RunOptions {
   TextSource text;
   SamplingParams sampling;
   SpeculationOptions speculation;
-  int generate = 128;  ///< -n
-  bool chat = false;   ///< --chat: the text is a message, to be wrapped in the model's template
+  int generate = 128;              ///< -n
+  std::vector<std::string> stops;  ///< --stop
+  bool chat = false;               ///< --chat: the text is a message, to be wrapped in the model's template
   bool ignore_eos = false, logits_checksum = false;
   std::string json_file, csv_file, trace_file;
   bool wants_ranks = false;             ///< the preset's guesses have no pipeline on a single rank

@@ -20,6 +20,7 @@ usage: yamata COMMAND [flags]            one machine
 
 commands
   run         generate text from a prompt
+  engine      serve requests, one JSON object a line; launch/serve makes an HTTP server of it
   perplexity  measure how well the model predicts a text
   acceptance  measure how often each guess source is right
   tokenize    print the token ids of a text
@@ -48,6 +49,7 @@ void read_into(const GivenFlags& given, CommandLine& line) {
 
 const Command& find_command(const std::string& name) {
   static const std::map<std::string, Command> kKnown{{"run", {run_flags, read_into<read_run>}},
+                                                     {"engine", {engine_flags, read_into<read_engine>}},
                                                      {"perplexity", {perplexity_flags, read_into<read_perplexity>}},
                                                      {"acceptance", {acceptance_flags, read_into<read_acceptance>}},
                                                      {"tokenize", {tokenize_flags, read_into<read_tokenize>}},
@@ -102,6 +104,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
 
 std::vector<JobOptions> jobs_of(const CommandLine& line) {
   if (const auto* run = std::get_if<RunOptions>(&line.options)) return {run->job};
+  if (const auto* engine = std::get_if<EngineOptions>(&line.options)) return {engine->job};
   if (const auto* perplexity = std::get_if<PerplexityOptions>(&line.options)) return {perplexity->job};
   if (const auto* acceptance = std::get_if<AcceptanceOptions>(&line.options)) return {acceptance->job};
   if (const auto* features = std::get_if<FeaturesOptions>(&line.options)) return {features->job};

@@ -7,6 +7,7 @@
 
 #include "launch/commands/acceptance_options.hpp"
 #include "launch/commands/bench_options.hpp"
+#include "launch/commands/engine_options.hpp"
 #include "launch/commands/features_options.hpp"
 #include "launch/commands/inspect_options.hpp"
 #include "launch/commands/perplexity_options.hpp"
@@ -23,7 +24,7 @@ namespace yamata {
 struct CommandLine {
   std::string text;
   std::variant<std::monostate, RunOptions, PerplexityOptions, TokenizeOptions, InspectOptions, BenchOptions, ProfileOptions,
-               QuantizeOptions, SimulationOptions, PlanOptions, FeaturesOptions, AcceptanceOptions>
+               QuantizeOptions, SimulationOptions, PlanOptions, FeaturesOptions, AcceptanceOptions, EngineOptions>
       options;
 };
 

@@ -102,6 +102,7 @@ class Command {
 
   void operator()(std::monostate) const {}
   void operator()(const RunOptions& options) const { run_command(*make_job(options.job, world_), options); }
+  void operator()(const EngineOptions& options) const { engine_command(*make_job(options.job, world_), options); }
   void operator()(const PerplexityOptions& options) const { perplexity_command(*make_job(options.job, world_), options); }
   void operator()(const AcceptanceOptions& options) const { acceptance_command(*make_job(options.job, world_), options); }
   void operator()(const FeaturesOptions& options) const { features_command(*make_job(options.job, world_), options); }

@@ -49,7 +49,14 @@ void Head::begin(const wire::Hello& own, const std::vector<std::uint64_t>& finge
   own_ = own;
   setup_ = {fingerprints, plan, make_stage};
   members_.joined(0, own);
+  if (options_.on_joined) options_.on_joined(0, own.host);
   state_ = State::kGathering;
+}
+
+void Head::joined(int rank, wire::Hello hello) {
+  const std::string host = hello.host;
+  members_.joined(rank, std::move(hello));
+  if (options_.on_joined) options_.on_joined(rank, host);
 }
 
 /// Advances the state of the job after messages have been handled.
@@ -262,7 +269,7 @@ void Head::dispatch(Message message) {
   if (dispatcher_.dispatch(message)) return;
   switch (message.tag) {
     case Tag::kHello:
-      if (state_ == State::kGathering) members_.joined(from, validated(wire::decode_hello(message.bytes), from));
+      if (state_ == State::kGathering) joined(from, validated(wire::decode_hello(message.bytes), from));
       break;
     case Tag::kHeartbeat:
       members_.told(from, validated(wire::decode_heartbeat(message.bytes), from));

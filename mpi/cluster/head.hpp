@@ -32,7 +32,8 @@ struct ClusterOptions {
                                                       std::span<const GroupTime> so_far)>
       next_group;
   LayerFactory make_layer;
-  std::function<void(double share)> on_loading;  ///< `share`: share of all weights that is loaded
+  std::function<void(int rank, const std::string& host)> on_joined;  ///< a rank has said hello
+  std::function<void(double share)> on_loading;                      ///< `share`: share of all weights that is loaded
   std::function<void(const std::string&)> on_warning;
   bool needs_drafters = false;       ///< a lost drafter ends the job
   ReachesLauncher reaches_launcher;  ///< tells whether this rank is cut off, if it hears no other
@@ -87,6 +88,12 @@ class Head {
   /// Results of the group benchmarks.
   std::vector<GroupTime> group_times() const { return benchmark_ ? benchmark_->times() : std::vector<GroupTime>{}; }
   int ranks() const { return transport_.size(); }
+  /// Each rank's description; empty before they have joined.
+  const std::vector<wire::Hello>& hellos() const { return members_.hellos(); }
+  /// The plan, from loading on.
+  const wire::Start& plan() const { return plan_; }
+  /// Grows when this rank computes anything, or hears of it from another.
+  std::uint64_t progress() { return dispatcher_.heartbeat().progress + members_.parts(); }
   /// Whether a rank of this machine has ended though the job counts on it, or still uses it. mpirun interrupts rank 0 as soon as another
   /// rank has ended, often before rank 0 misses it. On other machines that is seldom faster.
   bool misses_rank() const;
@@ -122,6 +129,7 @@ class Head {
   };
 
   void advance_state();
+  void joined(int rank, wire::Hello hello);
   void gathered();
   void start_measuring(int rank);
   void check_measuring(Clock::time_point now);

@@ -30,15 +30,24 @@ Decoder::Decoder(Pipeline& target, GuessSources& sources, const DecodeOptions& o
       policy_(make_policy(options.policy)),
       readers_(sources),
       runs_(target, options.sequences,
-            {.best = static_cast<std::int32_t>(options.logits), .feature_layers = readers_.layers(), .cancel_route = options.cancel_route}),
+            {.best = static_cast<std::int32_t>(options.logits),
+             .sums = options.sums && options.logits > 0,
+             .feature_layers = readers_.layers(),
+             .cancel_route = options.cancel_route}),
       links_(target.ranks().count(), result_share(target, options, readers_.layers().size())) {}
 
-void Decoder::begin(const std::vector<std::int32_t>& prompt) {
+void Decoder::begin(const std::vector<std::int32_t>& prompt, CachedBeginning cached) {
   began_ = Clock::now();
   busy_before_s_ = target_.stage().counters().busy_s;
-  runs_.begin(prompt);
+  runs_.begin(prompt, cached);
+  prompt_computed_ = reused_ = static_cast<std::size_t>(cached.tokens);
   for (const auto& source : sources_.all()) source->begin(options_.request);
   ask_sources();
+}
+
+/// The root's result has not arrived, or is the last one that was needed; those of all tokens before it have.
+std::size_t Decoder::computed() const {
+  return generated_ > 0 ? static_cast<std::size_t>(runs_.tree().root().position) : std::min(prompt_computed_, text().size());
 }
 
 bool Decoder::advance() {
@@ -68,6 +77,7 @@ bool Decoder::work() {
 /// Adds the tokens that a run's result determines to the text. True if the text has ended.
 bool Decoder::take(const TreeRuns::Run& run, const RunResult& result) {
   for (std::int32_t row = 0; row < run.text_rows; ++row) tell_features(run, result, run.text_begin + row, row);
+  if (generated_ == 0) prompt_computed_ += static_cast<std::size_t>(run.text_rows) + run.nodes.size();
   if (run.has_root) turnaround_.ran(static_cast<int>(run.nodes.size()), Clock::seconds_since(run.sent));
   tell_best(run, result);
   const auto before = static_cast<std::int32_t>(text().size());
@@ -112,7 +122,7 @@ void Decoder::learn_links(const TreeRuns::Run& run, bool skipped) {
   const double now = Clock::seconds_since(began_);
   if (generated_ == 0) {
     prefilled_ = Clock::now();
-    const auto rows = static_cast<int>(text().size());
+    const auto rows = static_cast<int>(text().size() - reused_);
     const int chunks = (rows + options_.batch - 1) / options_.batch;
     const double busy_s = target_.stage().counters().busy_s - busy_before_s_;
     links_.expect(most_link_s(target_.ranks().count(), chunks, rows, busy_s / chunks, now) / 2);
@@ -147,6 +157,8 @@ void Decoder::walk(const TreeRuns::Run& run, const RunResult& result) {
     if (node == run.nodes.end()) return;
     const auto index = node - run.nodes.begin();
     tell_features(run, result, root.position, run.text_rows + static_cast<std::int32_t>(index));
+    log_sum_.reset();
+    if (!result.sums.empty()) log_sum_ = result.sums[static_cast<std::size_t>(index)];
     std::vector<float> logits = result.row(static_cast<std::size_t>(index), run.nodes.size());
     const auto began = Clock::now();
     const std::int32_t token = taken < accepted.size() ? accepted[taken++] : choose_(logits, text());

@@ -32,12 +32,14 @@ struct DecodeOptions {
   std::int32_t guess_cells = 0;   ///< cells beyond the context, for guesses
   std::int64_t hidden = 0;        ///< floats of a row in messages between stages; 0: the target's width
   std::int64_t vocabulary = 0;    ///< the same for logits
+  std::int32_t kept_texts = 0;    ///< number of sequences behind these, for texts that stay in the cache
   SequenceRange sequences{0, 1};  ///< the text's sequences in the cache: the first holds the text, each other may hold a path of guesses
   std::int32_t batch = 64;        ///< prompt tokens per run
   bool cancel = true;             ///< --no-cancel: compute runs without living nodes to the end
   bool reuse_tree = true;         ///< --no-tree-reuse: draft again from the root after every acceptance
   bool continuous = true;         ///< --no-continuous: one speculative run at a time
   std::size_t logits = 0;         ///< how many of a row's highest logits are requested, as many as sampling reads; 0: all
+  bool sums = false;              ///< with them, log_sum() while a token is sampled
   bool at_any_cost = false;       ///< sources guess at any cost
   bool lookup = false;            ///< sources include the text itself and earlier ones; --no-lookup: not
   int prompt_lookup = 0;          ///< --prompt-lookup: with `lookup`, its longest passage; 0: suffix decoding
@@ -69,7 +71,13 @@ class Decoder {
   /// `target` and `sources` outlive this.
   Decoder(Pipeline& target, GuessSources& sources, const DecodeOptions& options, Choose choose, OnToken on_token);
 
-  void begin(const std::vector<std::int32_t>& prompt);
+  /// `cached`: what need not be computed.
+  void begin(const std::vector<std::int32_t>& prompt, CachedBeginning cached = {});
+  /// Whether any source reads the target's features, for all of the prompt.
+  bool reads_features() const { return !readers_.layers().empty(); }
+  /// The text so far, and how many of its tokens are computed by all stages.
+  const std::vector<std::int32_t>& text() const { return runs_.text(); }
+  std::size_t computed() const;
   void on_guesses(int rank, const wire::Guesses& guesses);
   /// A drafter is lost: the text continues without it.
   void drop_drafter(int rank);
@@ -82,6 +90,12 @@ class Decoder {
   void leave();
   /// The prompt has been computed and its first token chosen.
   bool prefilled() const { return generated_ > 0; }
+  /// Tokens of the prompt that are computed, and of these, those that were in the cache.
+  std::size_t prompt_computed() const { return prompt_computed_; }
+  std::size_t reused() const { return reused_; }
+  /// While Choose is called: log of the sum of exp(logit) of the whole row; nothing unless the options ask for it, or if all logits are
+  /// there.
+  std::optional<float> log_sum() const { return log_sum_; }
   const Counters& counters() const { return counters_; }
 
  private:
@@ -91,7 +105,6 @@ class Decoder {
   bool measures_alone() const;
   double token_alone_s() const;
   void learn_links(const TreeRuns::Run& run, bool skipped);
-  const std::vector<std::int32_t>& text() const { return runs_.text(); }
   bool reads_prompt() const;
   bool holds_prompt() const;
   void submit_prompt();
@@ -129,6 +142,8 @@ class Decoder {
   std::uint64_t epoch_ = 0;
   std::optional<const DraftLink*> turn_;  // whose draft this rank computes; see GuessSources
   std::int32_t generated_ = 0;
+  std::size_t prompt_computed_ = 0, reused_ = 0;
+  std::optional<float> log_sum_;
   bool tree_changed_ = false;  // since the policy last found nothing to send
   bool finished_ = false;
   TextRate rate_;

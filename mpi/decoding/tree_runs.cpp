@@ -5,13 +5,16 @@
 
 namespace yamata {
 
-void TreeRuns::begin(std::span<const std::int32_t> text) {
+void TreeRuns::begin(std::span<const std::int32_t> text, CachedBeginning cached) {
   cancel_rest(true);
   runs_.clear();
   partitions_ = Partitions(sequences_);
   if (pipeline_.cells().free_cells() < pipeline_.cells().cell_count()) partitions_.empty_all();
+  if (cached.tokens > 0) partitions_.take_over(cached.sequence, cached.tokens);
   text_.assign(text.begin(), text.end());
-  text_sent_ = wants_.features_read > 0 ? 1 : 0;  // heads cannot read the first token, because there are no features before it
+  text_sent_ = wants_.features_read > 0
+                   ? 1
+                   : static_cast<std::size_t>(cached.tokens);  // heads cannot read the first token, because there are no features before it
   features_.clear();
   tree_.emplace(text_.back(), static_cast<std::int32_t>(text_.size()) - 1);
 }

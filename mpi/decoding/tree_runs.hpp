@@ -13,6 +13,12 @@
 
 namespace yamata {
 
+/// The beginning of a text that is in the cache already, computed for another one.
+struct CachedBeginning {
+  std::int32_t sequence = 0;  ///< that holds it
+  std::int32_t tokens = 0;    ///< 0: nothing
+};
+
 /// One text at a time. The owner commits tokens; any source adds guesses to tree(). This class decides nothing: the decoder and the drafter
 /// choose what runs next, and this class keeps tree, cache and runs consistent.
 class TreeRuns {
@@ -46,8 +52,8 @@ class TreeRuns {
       : pipeline_(pipeline), sequences_(sequences), partitions_(sequences), wants_(std::move(wants)) {}
 
   /// Begins a text of at least one token, of which nothing is computed yet; its last token is the tree's root. The earlier text is over:
-  /// its runs are cancelled, and the sequences are emptied before the first token is placed.
-  void begin(std::span<const std::int32_t> text);
+  /// its runs are cancelled, and the sequences are emptied before the first token is placed. `cached`: less than the text.
+  void begin(std::span<const std::int32_t> text, CachedBeginning cached = {});
   bool begun() const { return tree_.has_value(); }
   const std::vector<std::int32_t>& text() const { return text_; }
   TokenTree& tree() { return *tree_; }

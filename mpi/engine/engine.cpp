@@ -8,6 +8,7 @@
 
 #include "node/error.hpp"
 #include "node/fnv1a.hpp"
+#include "src/sampling/best_logits.hpp"
 
 namespace yamata {
 namespace {
@@ -24,10 +25,19 @@ class Checksum {
   Fnv1a hash_;
 };
 
+/// How many of a row's highest logits are requested; 0: all.
+std::size_t logits_of(const DecodeOptions& options, const Request& request) {
+  if (request.checksum || options.typical || request.filter) return 0;
+  const auto answer = static_cast<std::size_t>(std::max(0, request.kept)) + static_cast<std::size_t>(std::max(0, request.generate));
+  const std::size_t read = logits_read(request.sampling, request.banned.size(), answer);
+  return read == 0 ? 0 : std::max(read, static_cast<std::size_t>(request.logprobs.value_or(0)));
+}
+
 DecodeOptions options_of(DecodeOptions options, RequestId id, const Request& request) {
   options.request = id;
   options.generate = request.generate;
-  options.logits = request.checksum || options.typical ? 0 : logits_read(request.sampling, request.banned.size());
+  options.logits = logits_of(options, request);
+  options.sums = request.logprobs.has_value();
   if (options.typical) options.typical->banned = request.banned;
   return options;
 }
@@ -51,6 +61,9 @@ auto attempt(Part part) {
 
 }  // namespace
 
+/// Whether layers with a sliding window reuse cells.
+bool has_windows(const Head& head) { return !head.plan().pipelines.empty() && head.plan().pipelines.front().window_cells > 0; }
+
 /// The text that is being generated.
 class Engine::Text {
  public:
@@ -60,7 +73,7 @@ class Engine::Text {
         observer_(*waiting.observer),
         drafters_(engine.sources_.drafters()),
         context_(engine.options_.context),
-        sampler_(request_.sampling),
+        sampler_(request_.sampling, request_.prompt.size() - static_cast<std::size_t>(request_.kept)),
         decoder_(
             engine.head_.target(), engine.sources_, options_of(engine.options_, waiting.id, request_),
             [this](std::vector<float>& logits, std::span<const std::int32_t> history) {
@@ -71,9 +84,9 @@ class Engine::Text {
     sampler_.ban(request_.banned);
   }
 
-  void begin() {
+  void begin(PrefixCache& cache) {
     began_ = Clock::now();
-    decoder_.begin(request_.prompt);
+    decoder_.begin(request_.prompt, cache.find(request_.prompt, request_.reuse && !decoder_.reads_features()));
   }
   RequestId id() const { return completion_.request; }
   Decoder& decoder() { return decoder_; }
@@ -83,6 +96,10 @@ class Engine::Text {
   bool telling() const { return telling_; }
   /// Ends the text after the token with which its observer is being called.
   void interrupt() { interrupted_ = true; }
+  void stop() { stopped_ = true; }
+  PromptProgress progress() const {
+    return {.tokens = request_.prompt.size(), .cached = decoder_.reused(), .computed = decoder_.prompt_computed()};
+  }
 
   /// Why the text has ended, after the decoder has finished.
   FinishReason reason() const {
@@ -96,6 +113,7 @@ class Engine::Text {
   Completion complete(FinishReason reason) {
     completion_.finish = reason;
     completion_.counters = decoder_.counters();
+    completion_.cached_tokens = decoder_.reused();
     for (const DraftLink* drafter : drafters_) completion_.feature_bytes += drafter->feature_bytes();
     if (!drafters_.empty()) completion_.first_choice_rate = drafters_.front()->calibration().first_choice_rate();
     return std::move(completion_);
@@ -108,9 +126,29 @@ class Engine::Text {
       completion_.logits_checksum = checksum_.value();
     }
     const auto began = Clock::now();
+    const std::vector<TokenLogprob> top = note_probabilities(logits);
+    if (request_.filter) request_.filter->restrict(logits);
     const std::int32_t token = sampler_.sample(logits, history, static_cast<std::int64_t>(history.size()));
     completion_.sample_s += Clock::seconds_since(began);
+    if (request_.logprobs) tell_probability(token, top);
     return token;
+  }
+
+  /// Keeps the log-probabilities of a row's tokens before sampling changes the row; returns the most probable ones.
+  std::vector<TokenLogprob> note_probabilities(std::span<const float> logits) {
+    if (!request_.logprobs) return {};
+    logits_.assign(logits.begin(), logits.end());
+    log_sum_ = decoder_.log_sum() ? *decoder_.log_sum() : log_sum_exp(logits);
+    std::vector<TokenLogprob> top;
+    const auto count = std::min(static_cast<std::size_t>(*request_.logprobs), logits.size());
+    if (count == 0) return top;
+    const BestLogits best = best_logits(logits, logits.size(), count);
+    for (std::size_t i = 0; i < count && best.tokens[i] >= 0; ++i) top.push_back({best.tokens[i], best.values[i] - log_sum_});
+    return top;
+  }
+
+  void tell_probability(std::int32_t token, const std::vector<TokenLogprob>& top) {
+    observer_.on_logprobs(id(), {token, std::min(0.0f, logits_[static_cast<std::size_t>(token)] - log_sum_)}, top);
   }
 
   bool take(std::int32_t token) {
@@ -125,6 +163,7 @@ class Engine::Text {
       const auto choices = drafters_.front()->calibration().last_choices();
       completion_.choices.emplace_back(choices.begin(), choices.end());
     }
+    if (request_.filter) request_.filter->advance(token);
     stopped_ = std::find(request_.ends.begin(), request_.ends.end(), token) != request_.ends.end();
     telling_ = true;
     observer_.on_token(id(), token);
@@ -139,6 +178,8 @@ class Engine::Text {
   const std::int32_t context_;
   Sampler sampler_;
   Checksum checksum_;
+  std::vector<float> logits_;  // of the token that is being sampled; for log-probabilities
+  float log_sum_ = 0;
   Clock::time_point began_, prefilled_;
   bool stopped_ = false;  // by a token that ends the text
   bool telling_ = false, interrupted_ = false;
@@ -147,7 +188,11 @@ class Engine::Text {
 };
 
 Engine::Engine(Head& head, GuessSources sources, const DecodeOptions& options)
-    : head_(head), sources_(std::move(sources)), options_(options) {
+    : head_(head),
+      sources_(std::move(sources)),
+      options_(options),
+      cache_(head.target(), {options.sequences.end, options.sequences.end + options.kept_texts}, has_windows(head)),
+      least_free_(options.guess_cells + 2 * options.batch * head.target().ranks().count() + 1) {
   head_.listen(this);
 }
 
@@ -165,7 +210,7 @@ void Engine::begin_next() {
   Waiting next = std::move(waiting_.front());
   waiting_.pop_front();
   current_ = std::make_unique<Text>(*this, std::move(next));
-  current_->begin();
+  current_->begin(cache_);
 }
 
 bool Engine::advance() {
@@ -175,6 +220,7 @@ bool Engine::advance() {
     if (waiting_.empty()) return false;
     begin_next();
   }
+  cache_.make_room(least_free_);
   try {
     const bool anything = current_->decoder().advance();
     if (!current_->decoder().finished()) return anything;
@@ -187,21 +233,26 @@ bool Engine::advance() {
 }
 
 void Engine::fail(const std::exception_ptr& error) {
-  const std::unique_ptr<Text> text = std::move(current_);
-  text->decoder().leave();
+  const std::unique_ptr<Text> text = release(false);
   text->observer().on_failed(text->id(), error);
+}
+
+/// Ends the current text; what is computed of it stays in the cache. `whole`: its decoder has finished.
+std::unique_ptr<Engine::Text> Engine::release(bool whole) {
+  current_->decoder().leave();
+  cache_.keep(current_->decoder().text(), current_->decoder().computed(), options_.sequences.begin, whole);
+  return std::move(current_);
 }
 
 /// The observer may submit the next request.
 void Engine::finish(FinishReason reason) {
-  const std::unique_ptr<Text> text = std::move(current_);
+  const std::unique_ptr<Text> text = release(current_->decoder().finished());
   text->observer().on_finished(text->complete(reason));
 }
 
 void Engine::cancel(RequestId request) {
   if (current_ && current_->id() == request) {
     if (current_->telling()) return current_->interrupt();
-    current_->decoder().leave();
     return finish(FinishReason::kInterrupted);
   }
   const auto found = std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& waiting) { return waiting.id == request; });
@@ -212,6 +263,15 @@ void Engine::cancel(RequestId request) {
   completion.request = request;
   completion.finish = FinishReason::kInterrupted;
   observer.on_finished(std::move(completion));
+}
+
+void Engine::stop(RequestId request) {
+  if (current_ && current_->id() == request && current_->telling()) current_->stop();
+}
+
+std::optional<PromptProgress> Engine::prompt_progress() const {
+  if (!current_) return std::nullopt;
+  return current_->progress();
 }
 
 void Engine::cancel_current() {

@@ -2,9 +2,11 @@
 // Serves requests, one after another, with the ranks of one job, whose models are loaded once.
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "mpi/cluster/head.hpp"
+#include "mpi/engine/prefix_cache.hpp"
 #include "mpi/engine/request.hpp"
 #include "node/clock.hpp"
 
@@ -26,6 +28,10 @@ class Engine final : public DraftListener {
   /// Ends a request, whether it has begun or not. Its observer is notified before this returns, or soon after if the observer calls this
   /// from on_token. Does nothing if the request is over.
   void cancel(RequestId request);
+  /// Ends the current text after the token with which its observer is being called, as if the model had ended it. Only from on_token.
+  void stop(RequestId request);
+  /// How far the prompt of the current request has been computed; nothing if no request has begun.
+  std::optional<PromptProgress> prompt_progress() const;
   /// The same for the current request, or, if none has begun, for the first in the queue.
   void cancel_current();
   /// Does what is possible now, between steps of the head; true if anything happened. A request that fails ends alone; its observer is told
@@ -53,11 +59,14 @@ class Engine final : public DraftListener {
 
   void begin_next();
   void finish(FinishReason reason);
+  std::unique_ptr<Text> release(bool whole);
   void fail(const std::exception_ptr& error);
 
   Head& head_;
   GuessSources sources_;
   const DecodeOptions options_;
+  PrefixCache cache_;
+  const std::int32_t least_free_;  // cells, for what one step places
   std::deque<Waiting> waiting_;
   std::unique_ptr<Text> current_;
   RequestId submitted_ = 0;

@@ -2,10 +2,13 @@
 // Requests to an engine, and their results.
 #include <cstdint>
 #include <exception>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "mpi/decoding/decoder.hpp"
 #include "src/sampling/sampler.hpp"
+#include "src/sampling/token_filter.hpp"
 
 namespace yamata {
 
@@ -15,9 +18,13 @@ using RequestId = std::uint64_t;
 struct Request {
   std::vector<std::int32_t> prompt;  ///< token ids, from one to as many as the context has positions
   SamplingParams sampling;
-  std::vector<std::int32_t> banned{};  ///< tokens that are never sampled
-  std::int32_t generate = 128;         ///< tokens at most
-  std::vector<std::int32_t> ends{};    ///< tokens that end the text; such a token is kept as the last one
+  std::vector<std::int32_t> banned{};      ///< tokens that are never sampled
+  std::int32_t generate = 128;             ///< tokens at most
+  std::vector<std::int32_t> ends{};        ///< tokens that end the text; such a token is kept as the last one
+  std::int32_t kept = 0;                   ///< the last tokens of the prompt that are the beginning of the answer
+  std::shared_ptr<TokenFilter> filter{};   ///< what the answer may be; it has been told of the kept tokens
+  std::optional<std::int32_t> logprobs{};  ///< observe log-probabilities, with so many alternatives
+  bool reuse = true;                       ///< take over what is in the cache of an earlier text with the same beginning
   bool checksum = false;  ///< compute a checksum of the logits from which tokens are sampled; then all of them are sent to the head
 };
 
@@ -28,9 +35,21 @@ enum class FinishReason {
   kInterrupted,  ///< it was interrupted
 };
 
+/// How probable a token is before temperature, penalties and whatever else sampling does.
+struct TokenLogprob {
+  std::int32_t token = 0;
+  float logprob = 0;
+};
+
+/// How far a prompt has been computed, in tokens.
+struct PromptProgress {
+  std::size_t tokens = 0, cached = 0, computed = 0;
+};
+
 /// The result of a request.
 struct Completion {
   RequestId request = 0;
+  std::size_t cached_tokens = 0;  ///< of the prompt, that were in the cache
   FinishReason finish = FinishReason::kLength;
   std::vector<std::int32_t> token_ids;
   std::vector<std::vector<Choice>> choices;  ///< per token, the first drafter's choices for it; empty without drafters
@@ -48,6 +67,8 @@ struct Completion {
 class RequestObserver {
  public:
   virtual ~RequestObserver() = default;
+  /// If the request asks for it, before on_token: the token's log-probability, and those of the most probable tokens.
+  virtual void on_logprobs(RequestId /*request*/, const TokenLogprob& /*token*/, const std::vector<TokenLogprob>& /*top*/) {}
   /// The text has grown by a token.
   virtual void on_token(RequestId /*request*/, std::int32_t /*token*/) {}
   /// It has ended; the last notification.

@@ -77,17 +77,37 @@ double uniform(std::uint64_t seed, std::uint64_t position) {
   return static_cast<double>(bits >> 11) * 0x1.0p-53;  // a double has 53 bits
 }
 
-std::size_t logits_read(const SamplingParams& params, std::size_t banned) {
+std::size_t logits_read(const SamplingParams& params, std::size_t banned, std::size_t answer) {
+  constexpr std::size_t kMostAnswer = 2048;  // a longer list costs as much as all logits
   const bool greedy = params.temperature <= 0;
+  // Any token may become the best if some are made more probable.
+  if (params.presence_penalty < 0 || params.frequency_penalty < 0) return 0;
+  if (std::ranges::any_of(params.bias, [](const LogitBias& bias) { return bias.bias > 0; })) return 0;
+  const bool counts = params.presence_penalty > 0 || params.frequency_penalty > 0;
+  if (counts && answer > kMostAnswer) return 0;
   // a penalty below 1 may make any token the best; without top_k all tokens count
   if (params.repeat_penalty < 1 || (!greedy && params.top_k <= 0)) return 0;
   const bool penalizes = params.repeat_penalty > 1 && params.repeat_last_n > 0;
   // Each penalized or banned token may be replaced by one more.
-  return static_cast<std::size_t>(greedy ? 1 : params.top_k) + banned + (penalizes ? static_cast<std::size_t>(params.repeat_last_n) : 0);
+  return static_cast<std::size_t>(greedy ? 1 : params.top_k) + banned + (penalizes ? static_cast<std::size_t>(params.repeat_last_n) : 0) +
+         params.bias.size() + (counts ? answer : 0);
 }
 
-void Sampler::penalize(std::span<float> logits, std::span<const std::int32_t> history) const {
+/// Presence and frequency penalties, as in OpenAI's interface.
+void Sampler::penalize_answer(std::span<float> logits, std::span<const std::int32_t> history) {
+  if (params_.presence_penalty == 0 && params_.frequency_penalty == 0) return;
+  for (; counted_ < history.size(); ++counted_) ++counts_[history[counted_]];
+  for (const auto& [id, count] : counts_) {
+    if (id < 0 || static_cast<std::size_t>(id) >= logits.size()) continue;
+    logits[static_cast<std::size_t>(id)] -= params_.presence_penalty + static_cast<float>(count) * params_.frequency_penalty;
+  }
+}
+
+void Sampler::penalize(std::span<float> logits, std::span<const std::int32_t> history) {
   const auto inside = [&](std::int32_t id) { return id >= 0 && static_cast<std::size_t>(id) < logits.size(); };
+  for (const LogitBias& bias : params_.bias) {
+    if (inside(bias.token)) logits[static_cast<std::size_t>(bias.token)] += bias.bias;
+  }
   if (params_.repeat_penalty != 1.0f && params_.repeat_last_n > 0) {
     const std::size_t count = std::min(history.size(), static_cast<std::size_t>(params_.repeat_last_n));
     std::unordered_set<std::int32_t> seen;
@@ -97,6 +117,7 @@ void Sampler::penalize(std::span<float> logits, std::span<const std::int32_t> hi
       logit = logit > 0.0f ? logit / params_.repeat_penalty : logit * params_.repeat_penalty;
     }
   }
+  penalize_answer(logits, history);
   for (const std::int32_t id : banned_) {
     if (inside(id)) logits[static_cast<std::size_t>(id)] = kNever;
   }

@@ -26,6 +26,8 @@ class Partitions {
 
   /// Call this first if the sequences may hold another text: the next operations start with emptying them.
   void empty_all() { operations_.push_back(CacheOperation::remove(sequences_, {})); }
+  /// Then this, if the text begins with so many tokens of another sequence: they share the cells.
+  void take_over(std::int32_t sequence, std::int32_t tokens) { operations_.push_back(CacheOperation::copy(sequence, text(), {0, tokens})); }
   /// Lays out a run of unsent nodes, parents before children, each below a sent node or one of the same run, or the root itself.
   /// Nodes without a free partition are left out, with everything below them. The other nodes are marked as sent.
   TreeRun lay_out(TokenTree& tree, std::span<const NodeId> nodes);

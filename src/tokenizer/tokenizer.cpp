@@ -138,7 +138,7 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, bool add_special, 
 }
 
 std::string StreamDecoder::push(TokenId id) {
-  pending_ += tokenizer_.piece(id);
+  pending_ += tokenizer_.piece(id, special_);
   // Only an incomplete character is held back: its lead byte is one of the last three bytes.
   std::size_t ready = pending_.size();
   for (std::size_t back = 1; back <= std::min<std::size_t>(3, pending_.size()); ++back) {

@@ -55,13 +55,15 @@ class Tokenizer {
 /// Converts a stream of ids to text, and never returns a part of a UTF-8 character.
 class StreamDecoder {
  public:
-  explicit StreamDecoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+  /// `special`: control tokens come as their text, else as nothing.
+  explicit StreamDecoder(const Tokenizer& tokenizer, bool special = false) : tokenizer_(tokenizer), special_(special) {}
   std::string push(TokenId id);
   /// The rest at the end: bytes of an incomplete character.
   std::string finish();
 
  private:
   const Tokenizer& tokenizer_;
+  const bool special_;
   std::string pending_;
 };
 

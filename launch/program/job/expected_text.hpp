@@ -13,6 +13,8 @@ struct ExpectedText {
   int generate = 128;             ///< tokens after the prompt, at most
   SpeculationOptions speculation{};
   SamplingParams sampling{};
+  int kept_texts = 0;    ///< texts that may stay in the cache after their end
+  int cache_tokens = 0;  ///< cells for all texts together, if these are more than the context
 };
 
 }  // namespace yamata

@@ -44,7 +44,9 @@ ClusterOptions Job::cluster() {
     };
     cluster.make_layer = rank_.layer_factory();
   }
-  if (isatty(STDERR_FILENO)) cluster.on_loading = ProgressBar("loading");
+  cluster.on_joined = listener_.joined;
+  cluster.on_loading = listener_.loading;
+  if (!cluster.on_loading && isatty(STDERR_FILENO)) cluster.on_loading = ProgressBar("loading");
   return cluster;
 }
 

@@ -3,6 +3,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "launch/program/job/expected_text.hpp"
@@ -15,12 +17,20 @@
 
 namespace yamata {
 
+/// Is told how the start of a job goes on.
+struct StartListener {
+  std::function<void(int rank, const std::string& host)> joined;
+  std::function<void(double share)> loading;  ///< share of all weights that is loaded
+};
+
 /// The order of calls: open, start, then serve and wait_until as often as there is work, then end.
 class Job {
  public:
   /// `transport` outlives this. Throws UsageError if the flags do not fit the number of ranks.
   Job(const JobOptions& options, Transport& transport, RankLocation location);
 
+  /// Before start: tells `listener` how it goes on, instead of a progress bar.
+  void tell_start(StartListener listener) { listener_ = std::move(listener); }
   /// Opens the models on this rank, and describes it.
   wire::Hello open();
   /// Connects all ranks, plans for this text, and loads the models. Throws UsageError or ModelError if the job is impossible, Interrupted,
@@ -59,6 +69,7 @@ class Job {
   JobExperience experience_;
   LayoutChooser chooser_;
   wire::Hello hello_;
+  StartListener listener_;
   std::optional<JobPlanner> planner_;
   std::unique_ptr<Head> head_;  // from start to end; its stages compute on the rank's units
   bool interrupted_ = false;

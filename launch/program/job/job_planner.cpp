@@ -29,8 +29,10 @@ bool fits_memory(std::span<const ModelFile* const> models, const wire::Start& pl
 
 DecodeOptions decode_options(const JobRank& rank, const ExpectedText& text) {
   if (text.prompt_tokens == 0) return {};
-  return decode_options(rank.layout().strategy(), text.speculation, rank.options().cache.batch, text.generate, rank.context(),
-                        text.sampling);
+  DecodeOptions decode =
+      decode_options(rank.layout().strategy(), text.speculation, rank.options().cache.batch, text.generate, rank.context(), text.sampling);
+  decode.kept_texts = text.kept_texts;
+  return decode;
 }
 
 JobPlanner::JobPlanner(JobRank& rank, LayoutChooser& chooser, const ExpectedText& text)
@@ -80,7 +82,7 @@ void JobPlanner::find_capacities(const std::vector<wire::Hello>& hellos, const D
   const ModelFile& target = rank_.models().target();
   capacities_ =
       weight_capacities(hellos, buffer_bytes(target.h, {0, target.h.layers}, cache.batch, rank_.units().threads()), layer_bytes(rank_));
-  const std::int32_t cells = rank_.context() + decode.guess_cells,
+  const std::int32_t cells = text_cells() + decode.guess_cells,
                      windowed = writes() ? window_cells(target.h, cells, decode.guess_cells, cache.batch) : 0;
   layer_cache_bytes_ = rank_bytes(target, {0, target.h.layers}, Shard(target.h), cache.types, cache.batch, 1, windowed)
                            .cache(static_cast<std::uint64_t>(cells)) /
@@ -94,8 +96,8 @@ wire::PipelinePlan JobPlanner::shape_of(const ModelPlace& place, const DecodeOpt
   pipeline.ranks = place.ranks;
   const bool target = place.model == 0;
   if (!place.groups.empty()) pipeline.shares = place.shares;
-  pipeline.cells = rank_.context() + (target ? decode.guess_cells : plan.draft.room());
-  pipeline.sequences = target ? decode.sequences.end : plan.draft.room() + 1;
+  pipeline.cells = target ? text_cells() + decode.guess_cells : rank_.context() + plan.draft.room();
+  pipeline.sequences = target ? decode.sequences.end + decode.kept_texts : plan.draft.room() + 1;
   const ModelFile* file = rank_.models().find(static_cast<std::size_t>(place.model));
   if (writes() && file)
     pipeline.window_cells = window_cells(file->h, pipeline.cells, target ? decode.guess_cells : plan.draft.room(), plan.batch);

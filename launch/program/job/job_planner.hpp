@@ -1,5 +1,6 @@
 #pragma once
 // Makes the plan of a job after all ranks have said hello, on rank 0.
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -37,6 +38,8 @@ class JobPlanner {
   std::vector<LayerRange> draft_split(const ModelPlace& place) const;
   /// Whether the job generates a text, which only grows.
   bool writes() const { return text_.prompt_tokens > 0; }
+  /// Cells of the target for texts.
+  std::int32_t text_cells() const { return std::max(rank_.context(), text_.cache_tokens); }
 
   JobRank& rank_;
   LayoutChooser& chooser_;

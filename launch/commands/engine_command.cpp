@@ -1,0 +1,121 @@
+// yamata engine: serves the requests of a front end until it ends.
+#include <algorithm>
+#include <utility>
+
+#include "launch/commands/commands.hpp"
+#include "launch/program/input/interrupts.hpp"
+#include "launch/program/job/guessing.hpp"
+#include "launch/program/job/job.hpp"
+#include "launch/program/output/report.hpp"
+#include "launch/program/output/suffix_file.hpp"
+#include "launch/program/output/warnings.hpp"
+#include "launch/program/serving/engine_server.hpp"
+#include "launch/program/serving/standard_front_end.hpp"
+#include "mpi/cluster/rank_lost.hpp"
+#include "mpi/engine/engine.hpp"
+
+namespace yamata {
+namespace {
+
+std::string token_text(const Tokenizer& tokenizer, TokenId id) { return id < 0 ? "" : tokenizer.text(id); }
+
+/// What each rank does.
+JsonLine describe_ranks(const Head& head) {
+  JsonLine ranks = JsonLine::array();
+  for (std::size_t rank = 0; rank < head.hellos().size(); ++rank)
+    ranks.push_back({{"rank", rank}, {"host", head.hellos()[rank].host}, {"role", "idle"}, {"layers", ""}});
+  for (const wire::PipelinePlan& pipeline : head.plan().pipelines) {
+    for (std::size_t place = 0; place < pipeline.ranks.size(); ++place) {
+      const auto rank = static_cast<std::size_t>(pipeline.ranks[place]);
+      if (pipeline.model != 0) {
+        if (ranks[rank]["role"] == "idle") ranks[rank]["role"] = "drafter";
+        continue;
+      }
+      ranks[rank]["role"] = rank == 0 ? "head" : "stage";
+      ranks[rank]["layers"] = layers_text(pipeline.layers[place]);
+      ranks[rank]["share"] = pipeline.shares.empty() ? 1.0 : pipeline.shares[place];
+    }
+  }
+  return ranks;
+}
+
+JsonLine describe_job(const Job& job, const Head& head, const Tokenizer& tokenizer) {
+  const JobRank& rank = job.rank();
+  const gguf::File& file = rank.models().target().file;
+  JsonLine ready{{"is", "ready"}, {"context", rank.context()}, {"slots", 1}, {"vocab", tokenizer.size()}};
+  ready["template"] = file.string("tokenizer.chat_template").value_or("");
+  ready["bos"] = token_text(tokenizer, tokenizer.bos());
+  ready["eos"] = token_text(tokenizer, tokenizer.eos());
+  ready["adds_bos"] = tokenizer.adds_bos();
+  ready["model"] = file.string("general.name").value_or("");
+  JsonLine& fim = ready["fim"] = JsonLine::object();
+  constexpr std::pair<const char*, FimToken> kFim[] = {
+      {"prefix", FimToken::kPrefix}, {"suffix", FimToken::kSuffix}, {"middle", FimToken::kMiddle}};
+  for (const auto& [name, token] : kFim) {
+    if (tokenizer.fim(token) >= 0) fim[name] = tokenizer.fim(token);
+  }
+  ready["ranks"] = describe_ranks(head);
+  const auto& choice = rank.layout().choice();
+  ready["layout"] = choice ? choice->why : strategy_name(rank.layout().strategy());
+  return ready;
+}
+
+/// The text for which the job is planned: requests are not known yet.
+ExpectedText expected_text(const JobRank& rank, const EngineOptions& options) {
+  constexpr int kPrompt = 256, kAnswer = 256, kKeptTexts = 32;
+  const int prompt = std::clamp(rank.context() / 2, 1, kPrompt);
+  return {static_cast<std::size_t>(prompt), kAnswer, options.speculation, options.sampling, kKeptTexts, options.cache_tokens};
+}
+
+void serve_requests(Job& job, const EngineOptions& options, const Tokenizer& tokenizer, std::vector<VocabularyMap> vocabularies,
+                    const std::shared_ptr<SuffixMemory>& memory, StandardFrontEnd& front_end) {
+  const ExpectedText text = expected_text(job.rank(), options);
+  job.start(text);
+  job.serve([&](Head& head) {
+    const DecodeOptions decode = decode_options(job.rank(), text);
+    GuessSources sources = connect_sources(job, std::move(vocabularies), decode, memory);
+    const SavingsOfDrafts savings(job.experience(), decode, text.sampling, sources);
+    Engine engine(head, std::move(sources), decode);
+    const ServedModel model{tokenizer, options.sampling, job.rank().context()};
+    EngineServer server(head, engine, model, front_end);
+    front_end.serves();
+    front_end.say(describe_job(job, head, tokenizer));
+    server.run();
+    savings.keep(engine.sources());
+  });
+  job.end();
+}
+
+}  // namespace
+
+void engine_command(Job& job, const EngineOptions& options) {
+  check_store(options.speculation.suffix_store);
+  StandardFrontEnd front_end(job.transport());
+  job.tell_start({.joined = [&](int rank, const std::string& host) { front_end.joined(rank, host); },
+                  .loading = [&](double share) { front_end.loaded(share); }});
+  job.open();
+  const JobRank& rank = job.rank();
+  const auto tokenizer = Tokenizer::load(rank.models().target().file, options.pre_tokenizer);
+  std::vector<VocabularyMap> vocabularies = map_vocabularies(rank, *tokenizer, options.pre_tokenizer);
+  const SuffixFile store(options.speculation.suffix_store, vocabulary(*tokenizer));
+  const auto memory = std::make_shared<SuffixMemory>();
+  if (options.speculation.datastore.empty())
+    store.read(*memory);
+  else
+    SuffixFile(options.speculation.datastore, vocabulary(*tokenizer), "--datastore").read_datastore(*memory);
+  std::ranges::for_each(options.idle_flags, warn);
+  try {
+    serve_requests(job, options, *tokenizer, std::move(vocabularies), memory, front_end);
+  } catch (const RankLost& lost) {
+    front_end.lost(lost.rank, lost.what());
+    throw;
+  } catch (const Interrupted&) {
+    if (!front_end.gone()) throw;
+    return;
+  }
+  memory->end_text();
+  store.add(*memory);
+  if (job.interrupted() && !front_end.gone()) throw Interrupted{};
+}
+
+}  // namespace yamata

@@ -1,0 +1,74 @@
+#pragma once
+// Serves the requests of a front end: the engine's protocol (docs/serving.md).
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "launch/program/serving/input_lines.hpp"
+#include "launch/program/serving/json_line.hpp"
+#include "launch/program/serving/output_lines.hpp"
+#include "launch/program/serving/served_text.hpp"
+#include "launch/program/serving/submission.hpp"
+#include "mpi/engine/engine.hpp"
+#include "node/clock.hpp"
+
+namespace yamata {
+
+/// Where lines come from and go to.
+class FrontEnd {
+ public:
+  virtual ~FrontEnd() = default;
+  /// The next line, if one has arrived.
+  virtual std::optional<std::string> take() = 0;
+  /// Nobody sends any more.
+  virtual bool input_ended() const = 0;
+  virtual void say(const JsonLine& message) = 0;
+  /// Nobody reads any more.
+  virtual bool output_lost() const = 0;
+};
+
+/// A state machine between the steps of the head. Errors of a request are its own.
+class EngineServer {
+ public:
+  /// The arguments outlive this.
+  EngineServer(Head& head, Engine& engine, const ServedModel& model, FrontEnd& front_end);
+  ~EngineServer();
+  EngineServer(const EngineServer&) = delete;
+  EngineServer& operator=(const EngineServer&) = delete;
+
+  /// Serves until the front end has said `stop` and all is done, or is gone. If the head throws, open requests are cancelled, and the error
+  /// is passed to the caller.
+  void run();
+  /// Does what is possible now; true if anything happened. Without waiting.
+  bool step();
+  /// Nothing is left to do, and nothing will come.
+  bool done() const;
+
+ private:
+  struct Open {
+    RequestId request;
+    std::unique_ptr<ServedText> text;
+  };
+  static constexpr std::size_t kMostOpen = 1024;
+
+  void serve(const std::string& line);
+  void obey(const JsonLine& line);
+  void submit(const JsonLine& line);
+  void cancel(const JsonLine& id);
+  void cancel_all();
+  void sweep();
+  void tell_progress();
+  void rest();
+
+  Head& head_;
+  Engine& engine_;
+  const ServedModel& model_;
+  FrontEnd& front_end_;
+  std::deque<Open> open_;
+  bool stopping_ = false;
+  Clock::time_point alive_said_{}, progress_said_{};
+  std::size_t computed_said_ = 0;
+};
+
+}  // namespace yamata
