@@ -14,12 +14,6 @@ import scene
 WAIT = {'messages': [{'role': 'user', 'content': '«wait»'}], 'stream': True}
 
 
-def request(body, path='/v1/chat/completions'):
-    data = json.dumps(body).encode()
-    head = f'POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n'
-    return head.encode() + data
-
-
 class Together(scene.Scene):
     WORDS, ENVIRONMENT = ('--queue', '3'), {'ENGINE_SLOTS': '2'}
 
@@ -39,7 +33,7 @@ class Together(scene.Scene):
     def test_work_ends_when_the_client_leaves(self):
         for stream in (True, False):
             with self.server.socket() as client:
-                client.sendall(request(WAIT | {'stream': stream}))
+                client.sendall(scene.request(WAIT | {'stream': stream}))
                 self.wait_until(self.is_busy)
             self.wait_until(self.slots_idle)
 
@@ -47,7 +41,7 @@ class Together(scene.Scene):
         clients = []
         for i in range(5):
             clients.append(self.server.socket())
-            clients[-1].sendall(request(WAIT))
+            clients[-1].sendall(scene.request(WAIT))
             if i >= 2:
                 self.wait_until(lambda: self.waiting() == i - 1)
         answer = self.server.chat()
@@ -61,7 +55,7 @@ class Together(scene.Scene):
 
     def test_silence_in_a_stream_has_comments(self):
         with self.server.socket() as client:
-            client.sendall(request(WAIT))
+            client.sendall(scene.request(WAIT))
             received = b''
             while b': ping\n\n' not in received:
                 received += client.recv(4096)
@@ -69,10 +63,10 @@ class Together(scene.Scene):
 
     def test_a_request_in_pieces_and_two_in_one_piece_are_answered(self):
         with self.server.socket() as client:
-            for byte in request({'content': 'x'}, '/tokenize'):
+            for byte in scene.request({'content': 'x'}, '/tokenize'):
                 client.sendall(bytes([byte]))
             self.receive(client, b'{"tokens":[120]}', 1)
-            client.sendall(request({'content': 'y'}, '/tokenize') * 2)
+            client.sendall(scene.request({'content': 'y'}, '/tokenize') * 2)
             self.receive(client, b'{"tokens":[121]}', 2)
 
     def receive(self, client, expected, times):
@@ -99,7 +93,7 @@ class Once(unittest.TestCase):
     def busy_client(self, server, text='«wait»', **more):
         client = server.socket()
         self.addCleanup(client.close)
-        client.sendall(request(WAIT | {'messages': [{'role': 'user', 'content': text}]} | more))
+        client.sendall(scene.request(WAIT | {'messages': [{'role': 'user', 'content': text}]} | more))
         while not any(slot['is_processing'] for slot in server.ask('GET', '/slots').json()):
             pass
         return client
@@ -155,7 +149,8 @@ class Once(unittest.TestCase):
         with socket.socket() as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             client.connect(('127.0.0.1', server.port))
-            client.sendall(request(WAIT | {'messages': [{'role': 'user', 'content': 'Hello'}], 'temperature': 0, 'max_tokens': 400000}))
+            long = {'messages': [{'role': 'user', 'content': 'Hello'}], 'temperature': 0, 'max_tokens': 400000}
+            client.sendall(scene.request(WAIT | long))
             while not server.ask('GET', '/metrics').data.count(b'reason="cancelled"'):
                 pass
             self.assertNotIn('[DONE]', self.rest_of(client))

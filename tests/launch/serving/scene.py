@@ -40,8 +40,16 @@ def build_folder(folder):
     return folder
 
 
-def start(folder, *words, stderr=subprocess.PIPE, **environment):
-    return subprocess.Popen([sys.executable, ROOT / 'launch' / 'serve', '-m', f'{folder}/model.gguf', '--port', '0', *words], text=True,
+def request(body, path='/v1/chat/completions'):
+    """The bytes of a POST."""
+    data = json.dumps(body).encode()
+    head = f'POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n'
+    return head.encode() + data
+
+
+def start(folder, *words, stderr=subprocess.PIPE, model=None, **environment):
+    command = [sys.executable, ROOT / 'launch' / 'serve', '-m', model or f'{folder}/model.gguf', '--port', '0', *words]
+    return subprocess.Popen(command, text=True,
                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr,
                             env=os.environ | {'YAMATA_BUILD': str(folder)} | environment)
 
@@ -66,8 +74,8 @@ class Answer:
 class Running:
     """A server that runs."""
 
-    def __init__(self, folder, *words, **environment):
-        self.process = start(folder, *words, **environment)
+    def __init__(self, folder, *words, **more):
+        self.process = start(folder, *words, **more)
         self.said = []
         for line in self.process.stderr:
             self.said.append(line)
