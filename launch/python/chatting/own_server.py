@@ -48,6 +48,15 @@ class OwnServer(contextlib.AbstractContextManager):
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         self.process.wait(END_S)
 
+    def check_after_failure(self, client):
+        """The same if it no longer serves, when it has ended."""
+        with contextlib.suppress(Problem):
+            if client.get('/health')[0] == 200:
+                return
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(END_S)
+        self.check()
+
     def check(self):
         """Raises Problem with its exit code if it has ended, after what it has said."""
         if (code := self.process.poll()) is not None:

@@ -84,10 +84,11 @@ class Lines:
 
 
 class Terminal:
-    """Runs a Conversation. `verbose`: a line of statistics after each answer."""
+    """Runs a Conversation. `verbose`: a line of statistics after each answer. `check()` is called after a failure, and raises Problem if it
+    makes no sense to go on."""
 
-    def __init__(self, conversation, lines, verbose):
-        self.conversation, self.lines, self.verbose = conversation, lines, verbose
+    def __init__(self, conversation, lines, verbose, check=lambda: None):
+        self.conversation, self.lines, self.verbose, self.check = conversation, lines, verbose, check
         self.colours = sys.stdout.isatty() and os.environ.get('TERM') != 'dumb'
         self.attached, self.dim = [], False
         self.commands = {'/system': self.set_system, '/regenerate': self.regenerate, '/file': self.attach, '/save': self.save,
@@ -112,6 +113,8 @@ class Terminal:
             except Problem as problem:
                 sys.stdout.flush()
                 print(f'chat: {problem}', file=sys.stderr)
+                if problem.code == 2:
+                    self.check()
                 if not self.lines.terminal:
                     return problem.code
 

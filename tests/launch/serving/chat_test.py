@@ -17,6 +17,7 @@ import time
 import unittest
 
 sys.dont_write_bytecode = True
+import scene
 from server_double import HOSTILE, Double
 
 CHAT = pathlib.Path(__file__).resolve().parents[3] / 'launch' / 'chat'
@@ -274,6 +275,35 @@ class Elsewhere(unittest.TestCase):
             _, said = process.communicate(timeout=PATIENCE_S)
             self.assertEqual(process.returncode, 130)
             self.assertTrue(re.search('^chat: interrupted$', said, re.M), said)
+
+
+@unittest.skipUnless(scene.packages.system_python_has(scene.packages.MODULES) or not scene.packages.missing(),
+                     'no uvicorn or jinja2 here; launch/install-packages --serve')
+class OwnServer(unittest.TestCase):
+    def setUp(self):
+        self.folder = scene.build_folder(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def run_chat(self, *flags, text=''):
+        return subprocess.run([CHAT, *flags], input=text, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+                              env=os.environ | {'YAMATA_BUILD': str(self.folder)})
+
+    def test_a_server_is_started_and_ended(self):
+        key = pathlib.Path(self.folder, 'key')
+        key.write_text('open sesame\n')
+        key.chmod(0o600)
+        done = self.run_chat('-m', f'{self.folder}/model.gguf', '--api-key-file', str(key), '--alias', 'x',
+                             text='Say «say»hello there«end»\nand «say»good bye«end»\n')
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, 'hello there\ngood bye\n', ''))
+
+    def test_a_server_that_does_not_start_says_why(self):
+        done = self.run_chat('-m', f'{self.folder}/none.gguf', text='hello\n')
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(re.findall('^(serve|chat): ', done.stderr, re.M), ['serve', 'chat'], done.stderr)
+
+    def test_an_engine_that_is_lost_ends_the_chat(self):
+        done = self.run_chat('-m', f'{self.folder}/model.gguf', text='«die»\nhello\n')
+        self.assertEqual((done.returncode, done.stdout), (3, '\n'), done.stderr)
+        self.assertIn('chat: the server has ended', done.stderr)
 
 
 if __name__ == '__main__':

@@ -2,10 +2,12 @@
 """Tests the chat page in Chromium, over a server that behaves as launch/serve. --pictures FOLDER writes what it looks like."""
 import pathlib
 import sys
+import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
 import browser
+import scene
 from server_double import PROPS, Double
 
 ANSWERED = "!document.body.classList.contains('busy') && document.querySelector('.answer:last-child .tools')"
@@ -298,6 +300,34 @@ class Looks(PageCase):
                 self.browser.click('#show-cluster')
             self.browser.value('scrollTo(0, 200)')
             self.browser.picture(PICTURES / f'{name}.png')
+
+
+@unittest.skipUnless(scene.packages.system_python_has(scene.packages.MODULES) or not scene.packages.missing(),
+                     'no uvicorn or jinja2 here; launch/install-packages --serve')
+class RealServer(PageCase):
+    """launch/serve itself, in front of an engine that needs no model."""
+
+    def test_a_chat_with_a_key(self):
+        folder = scene.build_folder(self.enterContext(tempfile.TemporaryDirectory()))
+        key = pathlib.Path(folder, 'key')
+        key.write_text('open sesame\n')
+        key.chmod(0o600)
+        server = scene.Running(folder, '--api-key-file', str(key))
+        self.addCleanup(server.end)
+        server.url = f'http://127.0.0.1:{server.port}'
+        self.load(server)
+        self.browser.until("document.querySelector('#ask-key').open")
+        self.write('open sesame', '#key')
+        self.browser.until("document.querySelector('#machines li')")
+        self.assertIn('Hi there', self.ask('Please «say»**Hi** there«end»'))
+        self.assertEqual(self.text('.answer strong'), 'Hi')
+        self.assertRegex(self.text('.answer .figures'), r'^12 tokens · .* tokens/s · first after .* · 50 % of guesses accepted$')
+        self.assertIn('no longer fits', self.ask('x' * 5000))
+        self.write('«wait»')
+        self.browser.until("document.querySelector('#send').innerText === 'Stop' && document.querySelector('.answer:last-child')")
+        self.browser.press('Escape')
+        self.browser.until(ANSWERED)
+        self.assertIn('Stopped.', self.browser.value(LAST))
 
 
 if __name__ == '__main__':
