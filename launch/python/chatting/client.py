@@ -55,7 +55,8 @@ class Client:
             connection.sock.settimeout(SILENCE_S)
             headers = self.headers | ({'Content-Type': 'application/json'} if body else {})
             connection.request(method, self.path + path, json.dumps(body) if body else None, headers)
-            yield connection.getresponse()
+            with contextlib.closing(connection.getresponse()) as response:
+                yield response
         except (OSError, http.client.HTTPException, ssl.SSLError) as error:
             why = getattr(error, 'strerror', None) or str(error) or type(error).__name__
             raise Problem(f'{self.url} cannot be reached ({why}); is the server running there?', 2) from None

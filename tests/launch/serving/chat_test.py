@@ -287,6 +287,15 @@ class OwnServer(unittest.TestCase):
         return subprocess.run([CHAT, *flags], input=text, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
                               env=os.environ | {'YAMATA_BUILD': str(self.folder)})
 
+    def processes(self):
+        """Command lines that name this test's folder."""
+        found = []
+        for path in pathlib.Path('/proc').glob('[0-9]*/cmdline'):
+            with contextlib.suppress(OSError):
+                if self.folder.encode() in (line := path.read_bytes()):
+                    found.append(line)
+        return found
+
     def test_a_server_is_started_and_ended(self):
         key = pathlib.Path(self.folder, 'key')
         key.write_text('open sesame\n')
@@ -294,6 +303,7 @@ class OwnServer(unittest.TestCase):
         done = self.run_chat('-m', f'{self.folder}/model.gguf', '--api-key-file', str(key), '--alias', 'x',
                              text='Say «say»hello there«end»\nand «say»good bye«end»\n')
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, 'hello there\ngood bye\n', ''))
+        self.assertEqual(self.processes(), [])
 
     def test_a_server_that_does_not_start_says_why(self):
         done = self.run_chat('-m', f'{self.folder}/none.gguf', text='hello\n')

@@ -218,7 +218,11 @@ class Texts(PageCase):
         self.assertIn('    return {"red"', self.text('.answer pre'))
 
     def test_what_grows_is_what_is_made_at_once(self):
-        self.ask('markdown please')
+        self.write('halves please')
+        self.browser.until(f"{LAST}.includes('red leaves at')")
+        self.server.go_on.set()
+        self.browser.until(ANSWERED)
+        self.assertIn('snake_case_words', self.browser.value(LAST))
         grown = self.browser.value("document.querySelector('.answer > .text:not(details *)').outerHTML")
         self.load()
         self.assertEqual(grown, self.browser.value("document.querySelector('.answer > .text:not(details *)').outerHTML"))
@@ -271,6 +275,8 @@ class Looks(PageCase):
         self.browser.until("document.querySelectorAll('#machines li').length === 4")
         self.assertEqual(self.text('#machines li:nth-child(2)').split('\n'), ['attic', 'layers 10–17'])
         self.assertEqual(self.text('#machines li:nth-child(4)').split('\n'), ['old-laptop', 'guesses tokens'])
+        held = "[...document.querySelectorAll('.held')].map(one => [one.x, one.width].map(it => Math.round(it.baseVal.value)))"
+        self.assertEqual(self.browser.value(held), [[0, 33], [33, 27], [60, 40]])
         self.assertEqual(self.text('#model'), PROPS['model_alias'])
         self.write('slow please')
         self.browser.until("document.querySelectorAll('.runs i').length === 3")

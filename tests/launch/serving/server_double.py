@@ -189,12 +189,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.words('These words come at once. ')
             while not self.server.go_on.wait(.05):
                 self.line(': ping')
+        if first == 'halves':
+            self.words(MARKDOWN[:400])
+            self.server.go_on.wait()
+            self.words(MARKDOWN[400:])
         if first == 'cut':
             return self.words('An answer that is cut')
         if first == 'fail':
             self.words('Half an answer')
             return self.line('data: ' + json.dumps({'error': {'message': 'machine cellar is lost', 'type': 'server_error'}}))
-        self.words(ANSWERS.get(first, f'You said: {asked}'))
+        self.words(ANSWERS.get(first, f'You said: {asked}') if first != 'halves' else '')
         timings = {'prompt_n': 12, 'prompt_ms': 80.0, 'predicted_n': 40, 'predicted_ms': 2000.0, 'predicted_per_second': 20.0,
                    'draft_n': 50, 'draft_n_accepted': 30}
         self.event({}, 'length' if first == 'limit' else 'stop', timings=timings)
