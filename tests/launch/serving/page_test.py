@@ -95,6 +95,12 @@ class Chat(PageCase):
         self.browser.click('.empty button')
         self.assertIn('You said: hello you', self.browser.value(LAST))
 
+    def test_lines_of_a_poem_stay_lines(self):
+        self.write('the first line', key=None)
+        self.browser.press('Enter', 8)
+        self.ask('the second')
+        self.assertEqual(self.browser.value("document.querySelectorAll('.answer p br').length"), 1)
+
     def test_the_progress_of_a_prompt_and_of_an_answer(self):
         self.write('read this')
         self.browser.until("document.querySelector('.answer .figures')?.innerText === 'reading 5 of 12 tokens'")
@@ -206,7 +212,7 @@ class Errors(PageCase):
 class Texts(PageCase):
     def test_markdown(self):
         self.ask('markdown please')
-        quoted = 'The order of colours is always the same, from red outside to violet inside.'
+        quoted = 'The order of colours is always the same,\nfrom red outside to violet inside.'
         for selector, text in (('h2', 'Rainbows'), ('strong > em', 'nobody'), ('s', 'made of glass'), ('p > code', '42°'),
                                ('ol > li > ul > li', 'red leaves at 42°,'), ('blockquote', quoted), ('td', 'red'),
                                ('th:last-child', 'angle'), ('.bar span', 'python')):
@@ -237,7 +243,7 @@ class Texts(PageCase):
         said = self.ask('hostile one')
         self.assertIn('<script>window.hurt = 1</script>', said)
         self.assertIsNone(self.browser.value('window.hurt ?? null'))
-        allowed = {'HTML', 'A', 'SPAN', 'P', 'DIV', 'SECTION', 'BUTTON', 'BLOCKQUOTE', 'UL', 'LI', 'DETAILS', 'SUMMARY', 'EM', 'STRONG'}
+        allowed = {'A', 'BR', 'SPAN', 'P', 'DIV', 'SECTION', 'BUTTON', 'BLOCKQUOTE', 'UL', 'LI', 'DETAILS', 'SUMMARY', 'EM', 'STRONG'}
         made = set(self.browser.value("[...document.querySelectorAll('.answer, .answer *')].map(one => one.tagName)"))
         self.assertLessEqual(made, allowed)
         links = self.browser.value("[...document.links].map(one => [one.protocol, one.rel, one.innerText])")

@@ -126,7 +126,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.send(200, self.metrics().encode(), {'content-type': 'text/plain; version=0.0.4'})
         known = {'/props': PROPS, '/models': {'object': 'list', 'data': [{'id': PROPS['model_alias'], 'object': 'model'}]},
                  '/slots': [{'id': 0, 'is_processing': self.server.busy > 0, 'n_prompt_tokens': 12, 'n_prompt_computed': 5,
-                             'n_decoded': self.server.growing}]}
+                             'next_token': [{'n_decoded': self.server.growing}]}]}
         return self.send(200, known[path]) if path in known else self.refuse(404, f'there is no {path}')
 
     def metrics(self):
