@@ -2,6 +2,7 @@
 socket that is its first argument. For each socket that comes over it, it forks a child for a template, which compiles it, and which forks
 a child with limits of time and memory for each rendering. Answers are (length, JSON): {"text": …} or {"error": …}; a child that reached
 a limit answers nothing."""
+import gc
 import json
 import os
 import resource
@@ -34,21 +35,29 @@ def receive(connection):
 
 def limit(seconds, memory_bytes):
     """For this process: processor time (whole seconds and a timer for parts), memory; no files, no core."""
-    whole = int(seconds) + 1
-    resource.setrlimit(resource.RLIMIT_CPU, (whole, whole))
+    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, resource.getrlimit(resource.RLIMIT_CPU)[1]))
     signal.setitimer(signal.ITIMER_PROF, seconds)
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
-def forked(connection, work):
-    """Runs work(connection) in a child of its own, which then ends."""
-    if os.fork():
-        connection.close()
-        return
+def lift_time_limit():
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    most = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    resource.setrlimit(resource.RLIMIT_CPU, (most, most))
+
+
+def child(control, taken, work):
+    """Waits for a socket that comes over `control`, says over the pipe `taken` that it has it, and works. Never returns."""
     try:
-        work(connection)
+        data, descriptors, _, _ = socket.recv_fds(control, 1, 1)
+        if not data:
+            os._exit(0)
+        os.write(taken, b'.')
+        os.close(taken)
+        control.close()
+        work(socket.socket(fileno=descriptors[0]))
     except MemoryError:
         os._exit(2)
     except (EOFError, OSError):
@@ -58,12 +67,20 @@ def forked(connection, work):
 
 
 def each_socket(control, work):
+    """Runs work(socket) in a child of its own for each socket that comes over `control`. A child waits for the next one in advance, since a
+    fork takes longer than a rendering."""
+    gc.collect()
+    gc.freeze()  # children need not copy what they do not change
     while True:
-        data, descriptors, _, _ = socket.recv_fds(control, 1, 1)
-        if not data:
+        taken, write = os.pipe()
+        if not os.fork():
+            os.close(taken)
+            child(control, write, work)
+        os.close(write)
+        more = os.read(taken, 1)
+        os.close(taken)
+        if not more:
             return
-        connection = socket.socket(fileno=descriptors[0])
-        forked(connection, lambda its: (control.close(), work(its)))
 
 
 def outcome(function):
@@ -90,7 +107,7 @@ def serve_template(connection):
         return ''
     limit(seconds, memory_bytes)
     answer = outcome(compiled)
-    signal.setitimer(signal.ITIMER_PROF, 0)
+    lift_time_limit()  # many renderings take long together
     send(connection, answer)
     if made:
         each_socket(connection, lambda its: render(its, made[0], seconds, memory_bytes))

@@ -94,6 +94,12 @@ class Templates(unittest.IsolatedAsyncioTestCase):
         self.assertEqual([isinstance(got, self.error) for got in many], [i == 3 for i in range(8)])
         template.close()
 
+    async def test_a_template_is_rendered_as_often_as_it_is_wanted(self):
+        template = await self.renderer.template('ok')
+        for i in range(3000 if scene.THOROUGH else 100):
+            self.assertEqual(await template.render({}), 'ok', i)
+        template.close()
+
     async def test_variations_of_hostile_templates(self):
         seeds = [*ESCAPES, *ENDLESS, *GOOD]
         for i in range(COUNT):
