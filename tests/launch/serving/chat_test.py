@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Tests launch/chat, in a terminal and without one, over a server that behaves as launch/serve."""
+import codecs
 import contextlib
 import json
 import os
@@ -38,7 +39,7 @@ class Chat(contextlib.AbstractContextManager):
         self.process = subprocess.Popen([CHAT, *flags], stdin=inner, stdout=inner, stderr=inner, start_new_session=True, env=environment,
                                         preexec_fn=take_terminal)
         os.close(inner)
-        self.seen, self.read_to = '', 0
+        self.seen, self.read_to, self.decoder = '', 0, codecs.getincrementaldecoder('utf-8')()
 
     def __exit__(self, *_):
         self.process.kill()
@@ -62,7 +63,7 @@ class Chat(contextlib.AbstractContextManager):
                 data = os.read(self.terminal, 65536)
             except OSError:  # it has ended
                 raise EOFError(f'{text!r} did not come before the end, after {self.seen[self.read_to:]!r}') from None
-            self.seen += data.decode()
+            self.seen += self.decoder.decode(data)
         before, self.read_to = self.seen[self.read_to:at], at + len(text)
         return before
 
