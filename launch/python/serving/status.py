@@ -8,7 +8,7 @@ from .http_request import HttpError
 async def health(server, request):
     """Asks the engine nothing."""
     engine = server.engine
-    if engine.state == 'ready':
+    if engine.state == 'ready' and server.template:
         return await request.reply_json({'status': 'ok'})
     percent = int(100 * engine.share)
     message = f'loading the model: {percent} %' if engine.state == 'loading' else 'the server is ending'
