@@ -40,6 +40,7 @@ void Decoder::begin(const std::vector<std::int32_t>& prompt, CachedBeginning cac
   began_ = Clock::now();
   busy_before_s_ = target_.stage().counters().busy_s;
   runs_.begin(prompt, cached);
+  if (options_.kept_texts > 0) runs_.send_operations();  // before texts are removed to make room
   prompt_computed_ = reused_ = static_cast<std::size_t>(cached.tokens);
   for (const auto& source : sources_.all()) source->begin(options_.request);
   ask_sources();
@@ -48,6 +49,12 @@ void Decoder::begin(const std::vector<std::int32_t>& prompt, CachedBeginning cac
 /// The root's result has not arrived, or is the last one that was needed; those of all tokens before it have.
 std::size_t Decoder::computed() const {
   return generated_ > 0 ? static_cast<std::size_t>(runs_.tree().root().position) : std::min(prompt_computed_, text().size());
+}
+
+std::int32_t Decoder::cells_needed() const {
+  const auto prompt =
+      std::min(runs_.unsent_text(), 2 * static_cast<std::size_t>(options_.batch) * static_cast<std::size_t>(target_.ranks().count()));
+  return options_.guess_cells + static_cast<std::int32_t>(prompt) + 1;
 }
 
 bool Decoder::advance() {

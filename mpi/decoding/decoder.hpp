@@ -78,6 +78,8 @@ class Decoder {
   /// The text so far, and how many of its tokens are computed by all stages.
   const std::vector<std::int32_t>& text() const { return runs_.text(); }
   std::size_t computed() const;
+  /// How many free cells the next call of advance may use.
+  std::int32_t cells_needed() const;
   void on_guesses(int rank, const wire::Guesses& guesses);
   /// A drafter is lost: the text continues without it.
   void drop_drafter(int rank);

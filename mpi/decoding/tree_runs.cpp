@@ -12,9 +12,8 @@ void TreeRuns::begin(std::span<const std::int32_t> text, CachedBeginning cached)
   if (pipeline_.cells().free_cells() < pipeline_.cells().cell_count()) partitions_.empty_all();
   if (cached.tokens > 0) partitions_.take_over(cached.sequence, cached.tokens);
   text_.assign(text.begin(), text.end());
-  text_sent_ = wants_.features_read > 0
-                   ? 1
-                   : static_cast<std::size_t>(cached.tokens);  // heads cannot read the first token, because there are no features before it
+  // Heads cannot read the first token, because there are no features before it.
+  text_sent_ = wants_.features_read > 0 ? 1 : static_cast<std::size_t>(cached.tokens);
   features_.clear();
   tree_.emplace(text_.back(), static_cast<std::int32_t>(text_.size()) - 1);
 }
@@ -160,6 +159,10 @@ void TreeRuns::cancel_rest(bool tell) {
 
 void TreeRuns::finish(bool tell) {
   cancel_rest(tell);
+  send_operations();
+}
+
+void TreeRuns::send_operations() {
   wire::Record record;
   record.operations = partitions_.take_operations();
   pipeline_.submit(std::move(record));

@@ -54,6 +54,8 @@ class TreeRuns {
   /// Begins a text of at least one token, of which nothing is computed yet; its last token is the tree's root. The earlier text is over:
   /// its runs are cancelled, and the sequences are emptied before the first token is placed. `cached`: less than the text.
   void begin(std::span<const std::int32_t> text, CachedBeginning cached = {});
+  /// Sends the cache operations that are due, rather than with the next run.
+  void send_operations();
   bool begun() const { return tree_.has_value(); }
   const std::vector<std::int32_t>& text() const { return text_; }
   TokenTree& tree() { return *tree_; }

@@ -191,8 +191,7 @@ Engine::Engine(Head& head, GuessSources sources, const DecodeOptions& options)
     : head_(head),
       sources_(std::move(sources)),
       options_(options),
-      cache_(head.target(), {options.sequences.end, options.sequences.end + options.kept_texts}, has_windows(head)),
-      least_free_(options.guess_cells + 2 * options.batch * head.target().ranks().count() + 1) {
+      cache_(head.target(), {options.sequences.end, options.sequences.end + options.kept_texts}, has_windows(head)) {
   head_.listen(this);
 }
 
@@ -220,7 +219,7 @@ bool Engine::advance() {
     if (waiting_.empty()) return false;
     begin_next();
   }
-  cache_.make_room(least_free_);
+  cache_.make_room(current_->decoder().cells_needed());
   try {
     const bool anything = current_->decoder().advance();
     if (!current_->decoder().finished()) return anything;

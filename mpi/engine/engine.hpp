@@ -66,7 +66,6 @@ class Engine final : public DraftListener {
   GuessSources sources_;
   const DecodeOptions options_;
   PrefixCache cache_;
-  const std::int32_t least_free_;  // cells, for what one step places
   std::deque<Waiting> waiting_;
   std::unique_ptr<Text> current_;
   RequestId submitted_ = 0;
