@@ -2,9 +2,11 @@
 """Tests launch/serve over its life: loading, many requests at once, clients that leave or read slowly, Ctrl-C, and an engine that dies."""
 import concurrent.futures
 import json
+import os
 import pathlib
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -182,6 +184,23 @@ class Once(unittest.TestCase):
             return str(path.readlink())
         except OSError:
             return ''
+
+    def test_under_slurm_a_batch_script_serves_with_a_rank_per_node(self):
+        mpirun = pathlib.Path(self.folder, 'bin', 'mpirun')
+        mpirun.parent.mkdir()
+        mpirun.write_text(f'#!/bin/sh\necho "$@" >"{self.folder}/words"\nexec "{self.folder}/yamata" engine\n')
+        mpirun.chmod(0o755)
+        batch = subprocess.Popen([scene.ROOT / 'launch' / 'slurm', 'serve', '-m', f'{self.folder}/model.gguf', '--port', '0'], text=True,
+                                 stderr=subprocess.PIPE, cwd=scene.ROOT, env=os.environ | {
+                                     'YAMATA_BUILD': self.folder, 'PATH': f'{mpirun.parent}:{os.environ["PATH"]}', 'SLURM_JOB_ID': '1',
+                                     'SLURM_JOB_NUM_NODES': '4', 'SLURM_SUBMIT_DIR': str(scene.ROOT)})
+        while 'curl' not in (line := batch.stderr.readline()):
+            self.assertTrue(line)
+        batch.send_signal(signal.SIGTERM)
+        self.assertEqual(batch.wait(scene.LATEST_S), 0)
+        batch.stderr.close()
+        words = pathlib.Path(self.folder, 'words').read_text()
+        self.assertIn('--map-by node -np 4', words)
 
     def test_an_engine_that_cannot_load_ends_it_with_its_code(self):
         process = scene.start(self.folder, '--broken')
