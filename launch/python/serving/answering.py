@@ -69,10 +69,10 @@ class Answering:
     def timings(self):
         """As llama.cpp's server has them; of the first choice."""
         generation, choice = self.generations[0], self.choices[0]
-        begin, first = generation.sent or generation.begin, generation.first
-        now = asyncio.get_running_loop().time()
-        prompt_ms = 1000 * ((first or now) - begin)
-        predicted_ms = 1000 * (now - first) if first else 0.0
+        begin, now = generation.sent or generation.begin, asyncio.get_running_loop().time()
+        first = generation.first or now
+        prompt_ms = 1000 * choice.seconds.get('prompt', first - begin)
+        predicted_ms = 1000 * choice.seconds.get('text', now - first)
         prompt_n = max(choice.usage.get('prompt', 0) - choice.usage.get('cached', 0), 0)
         predicted_n = choice.usage.get('completion', 0)
         timings = {'cache_n': choice.usage.get('cached', 0), 'prompt_n': prompt_n, 'prompt_ms': round(prompt_ms, 3),

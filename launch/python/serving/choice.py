@@ -24,7 +24,8 @@ class Choice:
         self.parser, self.remover, self.stops = parser or PlainParser(), Remover(drop), StopFilter(stops)
         self.parallel, self.short_ids, self.params = parallel, short_ids, params or {}
         self.content, self.reasoning, self.calls, self.entries = '', '', [], []
-        self.reason, self.usage, self.speculation, self.cut, self.tokens = None, {}, {}, False, 0
+        self.reason, self.usage, self.speculation, self.seconds = None, {}, {}, {}
+        self.cut, self.tokens = False, 0
 
     def take(self, message):
         """Deltas for a message of the engine: [{"content": …}, …]. Raises HttpError for one that says that nothing more comes."""
@@ -45,7 +46,8 @@ class Choice:
         if not self.stops.stopped and (kept := self.stops.end()):
             self.content += kept
             deltas.append({'content': kept})
-        self.usage, self.speculation = protocol.usage_of(message), message.get('speculation') or {}
+        self.usage, self.seconds = protocol.usage_of(message), message.get('seconds') or {}
+        self.speculation = message.get('speculation') or {}
         if self.cut:
             self.usage['completion'] = self.tokens
         self.reason = 'tool_calls' if self.calls else 'stop' if self.cut else REASONS.get(message.get('reason'), 'stop')
