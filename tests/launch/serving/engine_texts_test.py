@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""yamata engine over pipes, alone and on three ranks: its texts are those of yamata run, whatever was served before. The argument is the
+program."""
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else 'build/yamata'
+MODEL = str(pathlib.Path(__file__).resolve().parents[3] / 'models/tales-target-q8_0.gguf')
+FLAGS = ['-m', MODEL, '-t', '1', '-c', '160']
+LIMIT_S = 60
+ENVIRONMENT = os.environ | {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'}
+BEGINNINGS = ['Once upon a time there was a king who had three sons', 'The youngest of them went into the wood',
+              'Once upon a time there was a king and his daughter']
+
+
+class Engine:
+    def __init__(self, ranks, *flags):
+        launcher = ['mpirun', '-np', str(ranks), '--oversubscribe', '--bind-to', 'none'] if ranks > 1 else []
+        self.process = subprocess.Popen([*launcher, PROGRAM, 'engine', *FLAGS, '--layer-split', 'bytes', *flags], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, env=ENVIRONMENT)
+        self.ready = self.wait(lambda line: line['is'] == 'ready')
+
+    def send(self, **line):
+        self.process.stdin.write(json.dumps(line).encode() + b'\n')
+        self.process.stdin.flush()
+
+    def wait(self, wanted):
+        for line in self.process.stdout:
+            if wanted(line := json.loads(line)):
+                return line
+        raise AssertionError('the engine has ended')
+
+    def answer(self, number):
+        """(text, ids, last line) of a request."""
+        text, ids = '', []
+        while True:
+            line = self.wait(lambda line: line.get('id') == number and line['is'] != 'prompt')
+            if line['is'] != 'text':
+                return text, ids, line
+            text, ids = text + line['text'], ids + line['ids']
+
+    def end(self):
+        """Its exit code after its input has ended."""
+        self.process.stdin.close()
+        code = self.process.wait(LIMIT_S)
+        self.process.stdout.close()
+        return code
+
+
+def run(prompt, most, sampling, stops):
+    """(text, ids) of yamata run."""
+    with tempfile.TemporaryDirectory() as folder:
+        flags = [word for name, value in sampling.items() for word in (f'--{name.replace("temperature", "temp").replace("_", "-")}', str(value))]
+        flags += [word for stop in stops for word in ('--stop', stop)]
+        subprocess.run([PROGRAM, 'run', *FLAGS, '-p', prompt, '-n', str(most), *flags, '--json', f'{folder}/it'], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=LIMIT_S)
+        result = json.loads(pathlib.Path(folder, 'it').read_text())
+    return result['text'], result['token_ids']
+
+
+class EngineTest(unittest.TestCase):
+    def compare(self, ranks, *flags):
+        draw, engine = random.Random(4), Engine(ranks, *flags)
+        self.assertEqual(len(engine.ready['ranks']), ranks)
+        cached = 0
+        for number in range(6):
+            engine.send(do='submit', id=f'{number}, cancelled', prompt=draw.choice(BEGINNINGS))
+            engine.send(do='cancel', id=f'{number}, cancelled')
+            self.assertEqual(engine.answer(f'{number}, cancelled')[2]['reason'], 'cancelled')
+            prompt, most = draw.choice(BEGINNINGS) + draw.choice(['', ' and', '. Then']), draw.randint(4, 30)
+            sampling = {'temperature': draw.choice([0, 0.9]), 'seed': draw.randint(0, 99), 'repeat_penalty': draw.choice([1, 1.2])}
+            stops = draw.choice([[], ['the', ' of them'], [', and ']])
+            engine.send(do='submit', id=number, prompt=prompt, max_tokens=most, sampling=sampling, stop=stops)
+            text, ids, last = engine.answer(number)
+            self.assertEqual((text, ids), run(prompt, most, sampling, stops), (prompt, sampling, stops))
+            cached += last['usage']['cached_tokens']
+        self.assertGreater(cached, 20)
+        engine.send(do='submit', id='open', prompt='Once')
+        self.assertEqual(engine.end(), 0)
+
+    def test_alone(self):
+        self.compare(1)
+
+    def test_on_three_ranks(self):
+        self.compare(3)
+
+    def test_with_a_drafter(self):
+        self.compare(3, '-md', MODEL.replace('target-q8_0', 'draft-q8_0'))
+
+    def test_stop_lets_a_text_finish(self):
+        engine = Engine(1)
+        engine.send(do='submit', id=1, prompt='Once upon', max_tokens=20)
+        engine.send(do='stop')
+        self.assertEqual(len(engine.answer(1)[1]), 20)
+        self.assertEqual(engine.process.wait(LIMIT_S), 0)
+        engine.end()
+
+    def test_a_long_line_passes(self):
+        engine = Engine(1)
+        text = 'ab' * (8 << 20)
+        engine.send(do='submit', id=1, prompt='x', stop=[text])
+        self.assertEqual(engine.answer(1)[2]['param'], 'stop')
+        engine.send(do='detokenize', id=2, ids=[17] * (1 << 21))
+        self.assertGreater(len(engine.wait(lambda line: line.get('id') == 2)['text']), 1 << 20)
+        self.assertEqual(engine.end(), 0)
+
+
+if __name__ == '__main__':
+    unittest.main()
