@@ -56,7 +56,8 @@ class Engine:
 def run(prompt, most, sampling, stops):
     """(text, ids) of yamata run."""
     with tempfile.TemporaryDirectory() as folder:
-        flags = [word for name, value in sampling.items() for word in (f'--{name.replace("temperature", "temp").replace("_", "-")}', str(value))]
+        names = {'temperature': '--temp', 'seed': '--seed', 'repeat_penalty': '--repeat-penalty'}
+        flags = [word for name, value in sampling.items() for word in (names[name], str(value))]
         flags += [word for stop in stops for word in ('--stop', stop)]
         subprocess.run([PROGRAM, 'run', *FLAGS, '-p', prompt, '-n', str(most), *flags, '--json', f'{folder}/it'], check=True,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=LIMIT_S)
