@@ -335,6 +335,7 @@ class RealServer(PageCase):
         self.assertEqual(self.text('.answer strong'), 'Hi')
         self.assertRegex(self.text('.answer .figures'), r'^12 tokens · .* tokens/s · first after .* · 50 % of guesses accepted$')
         self.assertIn('no longer fits', self.ask('x' * 5000))
+        self.browser.click('#new')
         self.write('«wait»')
         self.browser.until("document.querySelector('#send').innerText === 'Stop' && document.querySelector('.answer:last-child')")
         self.browser.press('Escape')
