@@ -341,6 +341,8 @@ class RealServer(PageCase):
         self.browser.press('Escape')
         self.browser.until(ANSWERED)
         self.assertIn('Stopped.', self.browser.value(LAST))
+        while any(slot['is_processing'] for slot in server.ask('GET', '/slots', headers={'authorization': 'Bearer open sesame'}).json()):
+            pass  # the server has to notice it before it is told to end
 
 
 if __name__ == '__main__':
