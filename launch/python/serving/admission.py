@@ -52,6 +52,8 @@ class Queue:
             self.engine.stop()
 
     def take(self, generation, message):
+        if message['is'] == 'done' and message.get('reason') == 'cancelled' and not generation.cancelled:
+            message = {'is': 'lost', 'why': 'the engine is ending'}  # the text is not complete, and nobody wanted that
         kind = message['is']
         if kind == 'text':
             generation.first = generation.first or time.monotonic()

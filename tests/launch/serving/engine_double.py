@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Speaks the engine's protocol (docs/serving.md) without a model, for tests of what surrounds it. A token is a byte. The text that answers
 a prompt is what stands in it between the last «say» and «end», or else words that the prompt, the sampling and the seed determine. «wait»
-in a prompt: nothing comes until it is cancelled; «die»: the process ends; «slow»: a token every 20 ms. ENGINE_SLOTS, ENGINE_CONTEXT and
-ENGINE_TEMPLATE say what it has; ENGINE_LOADS=wait: it loads until its input ends."""
+in a prompt: nothing comes until it is cancelled; «die»: the process ends; «drop»: the engine cancels it; «slow»: a token every 20 ms.
+ENGINE_SLOTS, ENGINE_CONTEXT and ENGINE_TEMPLATE say what it has; ENGINE_LOADS=wait: it loads until its input ends."""
 import hashlib
 import json
 import os
@@ -70,6 +70,8 @@ class Engine:
         prompt = data.decode(errors='replace')
         if '«die»' in prompt:
             os._exit(3)
+        if '«drop»' in prompt:
+            return tell(kind='done', id=number, reason='cancelled', usage={})
         if self.refused(request, data):
             return
         cached = self.cached(data, request.get('cache', True))

@@ -107,6 +107,28 @@ class Together(Alone):
         server = scene.Running(PROGRAM.parent, '-c', '512', *self.RANKS, model=MODEL)
         self.assertEqual(server.end(signal.SIGTERM)[0], 0)
 
+    def test_a_killed_rank_ends_an_open_stream_with_an_error_and_the_server_with_3(self):
+        server = scene.Running(PROGRAM.parent, '-c', '512', *self.RANKS, model=MODEL)
+        body = {'prompt': 'Once', 'stream': True, 'max_tokens': 480, 'ignore_eos': True}
+        with server.socket() as client:
+            client.sendall(scene.request(body, '/v1/completions'))
+            received = client.recv(4096)
+            os.kill(max(self.processes_of(server)), signal.SIGKILL)
+            while piece := client.recv(65536):
+                received += piece
+        rest = server.process.communicate(timeout=scene.LATEST_S)[1]
+        self.assertEqual(server.process.returncode, 3, rest)
+        self.assertIn('serve: the engine was lost', rest)
+        self.assertIn('"code":"engine_lost"', received.decode())
+
+    def processes_of(self, server):
+        """Those of the program that its mpirun has started."""
+        from measuring.running import members
+        children = pathlib.Path(f'/proc/{server.process.pid}/task/{server.process.pid}/children').read_text().split()
+        command = {int(pid): pathlib.Path(f'/proc/{pid}/cmdline').read_bytes().split(b'\0') for pid in children}
+        mpirun = next(pid for pid, words in command.items() if b'mpirun' in words[0])
+        return [pid for pid in members(mpirun) if pid != mpirun]
+
 
 if __name__ == '__main__':
     scene.go_on_or_skip(sys.argv[0])

@@ -55,6 +55,10 @@ class Together(scene.Scene):
         self.wait_until(self.slots_idle)
         self.assertEqual(self.server.chat().status, 200)
 
+    def test_what_the_engine_cancels_by_itself_is_no_answer(self):
+        answer = self.server.chat('«drop»')
+        self.assertEqual((answer.status, answer.error()['code']), (503, 'engine_lost'))
+
     def test_silence_in_a_stream_has_comments(self):
         with self.server.socket() as client:
             client.sendall(scene.request(WAIT))
