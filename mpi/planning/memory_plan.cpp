@@ -147,7 +147,7 @@ std::uint64_t device_needs(std::span<const ModelFile* const> models, const wire:
   return bytes.weights + bytes.cache(static_cast<std::uint64_t>(target.cells)) + bytes.buffers + drafts;
 }
 
-/// Throws UsageError if a device has too little memory for the layers that it is to compute alone.
+/// Throws UsageError if a device has too little memory for the layers that it is to compute alone, or for what drafts there.
 void require_device_layers(std::span<const ModelFile* const> models, const wire::Start& plan, const std::vector<wire::Hello>& hellos,
                            std::span<const RankBytes> draft_heads) {
   const wire::PipelinePlan& target = plan.pipelines.front();
@@ -157,13 +157,17 @@ void require_device_layers(std::span<const ModelFile* const> models, const wire:
     const std::uint64_t drafts = hello.device_drafts ? drafts_bytes(models, draft_heads, plan, target.ranks[s]) : 0;
     const auto needs = [&](std::int64_t layers) { return device_needs(models, plan, s, layers, drafts); };
     const std::int64_t asked = first_layers(target, s, hello);
+    const bool drafts_fit = drafts <= hello.device_bytes;
     std::int64_t fits = asked;
     while (fits > 0 && needs(fits) > hello.device_bytes) --fits;
-    if (fits < asked)
-      throw UsageError(fmt::format("{}{} take{} {} on rank {} ({}, {}), whose device has {} free; {}", counted(asked, "whole layer"),
-                                   drafts > 0 ? " and what drafts there" : "", asked == 1 && drafts == 0 ? "s" : "", size(needs(asked)),
-                                   rank, hello.host, hello.device, size(hello.device_bytes),
-                                   fits > 0 ? fmt::format("at most -ngl {} fits", fits) : "none fits: leave out -ngl, or lower -c or -b"));
+    if (drafts_fit && fits == asked) continue;
+    const std::string layers = asked > 0 ? counted(asked, "whole layer") : "", guessing = drafts > 0 ? "what drafts there" : "";
+    const std::string remedy = !drafts_fit ? "the drafts alone do not fit: leave out --draft-units, or lower -c or -b"
+                               : fits > 0  ? fmt::format("at most -ngl {} fits", fits)
+                                           : "none fits: leave out -ngl, or lower -c or -b";
+    throw UsageError(fmt::format("{}{}{} take{} {} on rank {} ({}, {}), whose device has {} free; {}", layers,
+                                 asked > 0 && drafts > 0 ? " and " : "", guessing, asked + (drafts > 0) == 1 ? "s" : "", size(needs(asked)),
+                                 rank, hello.host, hello.device, size(hello.device_bytes), remedy));
   }
 }
 

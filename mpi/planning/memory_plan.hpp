@@ -52,8 +52,8 @@ void plan_packing(std::span<const ModelFile* const> models, wire::Start& plan, c
 
 /// Adds up, per host, what the ranks there will allocate: cache, and buffers for runs of the plan's batch. Throws UsageError if a host has
 /// less memory, naming its rank and the largest -c that fits; or if a device has too little memory for its whole layers beside the drafts
-/// there, naming how many fit. Returns a warning for each host whose ranks' weights do not fit into memory beside that: they would be read
-/// from disk for every token. `models` and then `heads`: in the order of the plan's model numbers.
+/// there, naming how many fit, or for the drafts alone. Returns a warning for each host whose ranks' weights do not fit into memory beside
+/// that: they would be read from disk for every token. `models` and then `heads`: in the order of the plan's model numbers.
 std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, const wire::Start& plan,
                                      const std::vector<wire::Hello>& hellos, std::span<const RankBytes> draft_heads = {});
 

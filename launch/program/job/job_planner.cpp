@@ -139,11 +139,13 @@ wire::Start JobPlanner::plan(const std::vector<wire::Hello>& hellos, std::span<c
     plan_device_layers(models, faster, hellos, draft_heads);
     if (!fits_memory(models, faster, hellos, draft_heads)) continue;
     plan_packing(models, faster, hellos, options.compute.repack, draft_heads);
+    std::ranges::for_each(ranks_without_layers(faster, hellos), warn);
     return faster;
   }
   plan_device_layers(models, plan, hellos, draft_heads);
   plan_packing(models, plan, hellos, options.compute.repack, draft_heads);
   std::ranges::for_each(plan_memory(models, plan, hellos, draft_heads), warn);
+  std::ranges::for_each(ranks_without_layers(plan, hellos), warn);
   return plan;
 }
 

@@ -71,7 +71,7 @@ StageFactory JobRank::stage_factory() {
     const ModelFile* file = models_.find(model);
     wire::validate_layers(plan, file ? file->h.layers : 1, 0);
     const auto packed = place < plan.packed.size() ? static_cast<wire::Packed>(plan.packed[place]) : wire::Packed::kNone;
-    const std::int64_t first = place < plan.first_layers.size() ? plan.first_layers[place] : units_.first_layers();
+    const std::int64_t first = place < plan.first_layers.size() ? plan.first_layers[place] : 0;
     const ContextOptions options{.cells = plan.cells,
                                  .sequences = plan.sequences,
                                  .cache_types = cache_types,

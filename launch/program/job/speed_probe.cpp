@@ -1,12 +1,15 @@
 #include "launch/program/job/speed_probe.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <ctime>
+#include <new>
 #include <string>
 #include <vector>
 
 #include "launch/program/planning/measurement_cache.hpp"
 #include "node/error.hpp"
+#include "src/model/weights.hpp"
 
 namespace yamata {
 
@@ -22,6 +25,8 @@ void SpeedProbe::prepare() {
                                           units_.of(0), layout_.needs_widths() ? kProbedWidths.back() : 1);
     if (!probe_->warm_up(patience_)) probe_.reset();
   } catch (const ModelError&) {  // the rank that will hold the damaged layer reports it
+    probe_.reset();
+  } catch (const std::bad_alloc&) {  // the plan reports that
     probe_.reset();
   }
 }
@@ -58,6 +63,15 @@ wire::Measured SpeedProbe::measure(const std::atomic<bool>& stop) {
   return measured;
 }
 
+/// Number of layers that the device is likely to compute alone: as told, or as many as its free memory holds. The plan decides, as the
+/// cache and drafts count, too.
+double SpeedProbe::device_layers(std::int64_t layer) const {
+  if (units_.first_layers() != wire::kLayersThatFit) return units_.first_layers();
+  const ModelFile& target = models_.target();
+  const auto bytes = static_cast<double>(layer_bytes(target.file, target.h, layer));
+  return std::floor(static_cast<double>(units_.first_layers_bytes()) / std::max(1.0, bytes));
+}
+
 /// If a device computes some of the rank's layers: the mean over as many layers as the rank would have with equal shares. The device's own
 /// speed is kept like the cores'.
 double SpeedProbe::with_device(double ns_per_byte, const std::atomic<bool>& stop) {
@@ -70,8 +84,10 @@ double SpeedProbe::with_device(double ns_per_byte, const std::atomic<bool>& stop
     if (!probe.warm_up(patience_)) return ns_per_byte;
     const double layers = std::max(1.0, static_cast<double>(target.h.layers) / location_.ranks);
     const double device = measure_speed(probe, units_.device_key(), stop).ns_per_byte;
-    return ns_per_byte + (device - ns_per_byte) * std::min<double>(units_.first_layers(), layers) / layers;
-  } catch (const ModelError&) {  // not enough memory for a layer: the plan reports that, and how many layers would fit
+    return ns_per_byte + (device - ns_per_byte) * std::min(device_layers(layer), layers) / layers;
+  } catch (const ModelError&) {
+    return ns_per_byte;
+  } catch (const std::bad_alloc&) {  // not enough memory for a layer: the plan reports that, and how many layers would fit
     return ns_per_byte;
   }
 }

@@ -33,6 +33,7 @@ class SpeedProbe {
     bool as_kept;  ///< a kept speed still holds
   };
   Speed measure_speed(LayerProbe& probe, const MeasurementKey& key, const std::atomic<bool>& stop) const;
+  double device_layers(std::int64_t layer) const;
   double with_device(double ns_per_byte, const std::atomic<bool>& stop);
 
   const RankModels& models_;

@@ -97,6 +97,21 @@ std::string ranks_without_device(const std::vector<wire::Hello>& hellos) {
   return lines.empty() ? "" : fmt::format("{}; cores compute all layers there", fmt::join(lines, "; "));
 }
 
+std::vector<std::string> ranks_without_layers(const wire::Start& plan, const std::vector<wire::Hello>& hellos) {
+  const wire::PipelinePlan& target = plan.pipelines.front();
+  std::vector<std::string> lines;
+  for (std::size_t s = 0; s < target.first_layers.size(); ++s) {
+    const auto rank = static_cast<std::size_t>(target.ranks[s]);
+    const wire::Hello& hello = hellos[rank];
+    if (hello.device_layers != wire::kLayersThatFit || target.first_layers[s] > 0 || target.layers[s].count() == 0) continue;
+    lines.push_back(
+        fmt::format("-ngl auto: no layer fits into the {} MiB that the device of rank {} ({}, {}) has free; cores compute all "
+                    "layers there; lower -c or -b, or move the drafts",
+                    hello.device_bytes >> 20, rank, hello.host, hello.device));
+  }
+  return lines;
+}
+
 std::int64_t sharing_units(const std::vector<UnitSpec>& specs, bool layered) {
   return std::max<std::int64_t>(0, std::ssize(specs) - layered);
 }

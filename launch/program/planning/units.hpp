@@ -41,6 +41,8 @@ std::vector<UnitSpec> find_units(std::vector<UnitSpec> specs, int threads, const
 std::vector<UnitSpec> cores_and_device(const RankPlace& place, std::string& why_not);
 /// One line: the ranks that should have a device but have none, and why. Empty if there are none.
 std::string ranks_without_device(const std::vector<wire::Hello>& hellos);
+/// A line for each rank whose device should compute as many layers as fit, and gets none in this plan.
+std::vector<std::string> ranks_without_layers(const wire::Start& plan, const std::vector<wire::Hello>& hellos);
 /// Number of units that share layers. `layered`: the device computes whole layers.
 std::int64_t sharing_units(const std::vector<UnitSpec>& specs, bool layered);
 /// Throws UsageError, which names `flag`, if a layer of the model cannot be divided into that many parts. `layered`: the device computes

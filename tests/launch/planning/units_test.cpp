@@ -44,5 +44,19 @@ TEST(UnitsTest, ranksWithoutADevice_areOneLine) {
             "no device for rank 3 (a): no CUDA; no device for ranks 0 (a), 1 (a): no driver; cores compute all layers there");
 }
 
+TEST(UnitsTest, ranksThatGetNoLayerOfThoseThatFit_areALineEach) {
+  std::vector<wire::Hello> hellos(3);
+  for (wire::Hello& hello : hellos) hello.host = "a", hello.device = "cpu+cuda:0", hello.device_bytes = 7u << 20;
+  hellos[0].device_layers = hellos[1].device_layers = wire::kLayersThatFit;
+  hellos[2].device_layers = 3;
+  wire::Start plan;
+  plan.pipelines = {{.ranks = {0, 1, 2}, .layers = {{0, 2}, {2, 4}, {4, 6}}}};
+  plan.pipelines.front().first_layers = {1, 0, 0};
+  const std::vector<std::string> lines = ranks_without_layers(plan, hellos);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_NE(lines[0].find("no layer fits into the 7 MiB that the device of rank 1 (a, cpu+cuda:0) has free"), std::string::npos)
+      << lines[0];
+}
+
 }  // namespace
 }  // namespace yamata

@@ -154,6 +154,26 @@ TEST_F(DevicePlan, draftsOnTheSameDevice_countThereAndNotOnTheHost) {
   EXPECT_NE(fault(both, rest).find("from disk"), std::string::npos) << "one memory";
 }
 
+TEST_F(DevicePlan, draftsThatDoNotFitOnADevice_areRefused_evenWithoutLayersThere) {
+  const RankBytes heads{.weights = 5u << 20, .cache_per_cell = 1024, .buffers = 0};
+  start_.pipelines.push_back({.model = 1, .ranks = {0}, .layers = {{0, 1}}, .cells = 256});
+  const std::uint64_t drafts = heads.weights + heads.cache(256) + device_needs(0);
+  const auto fault = [&](std::uint64_t device_bytes) -> std::string {
+    hello_.device_layers = wire::kLayersThatFit, hello_.device_drafts = 1, hello_.device_bytes = device_bytes;
+    plan_device_layers(models_, start_, {hello_}, {&heads, 1});
+    EXPECT_EQ(start_.pipelines.front().first_layers.front(), 0);
+    try {
+      plan_memory(models_, start_, {hello_}, {&heads, 1});
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(fault(drafts), "");
+  EXPECT_NE(fault(drafts - 1).find("what drafts there takes "), std::string::npos) << fault(drafts - 1);
+  EXPECT_NE(fault(drafts - 1).find("the drafts alone do not fit"), std::string::npos) << fault(drafts - 1);
+}
+
 TEST_F(DevicePlan, aHost_holdsOnlyTheOtherLayersBesideADeviceWithMemoryOfItsOwn) {
   const RankBytes all = rank_bytes(model_, {0, 8}, Shard(model_.h), CacheType::kF16, 8, 1);
   const auto packs = [&](std::int32_t layers, std::int32_t unified, std::uint64_t bytes) {
