@@ -85,7 +85,7 @@ bool Dispatcher::loaded() const {
 
 /// A cancellation that stages pass on may come when its runs have ended everywhere, and the head has begun the next job.
 bool Dispatcher::is_of_an_earlier_job(const Message& message) const {
-  return message.tag == Tag::kCancel && wire::decode_cancel(message.bytes).job != job_;
+  return (message.tag == Tag::kCancel || message.tag == Tag::kDraftCancel) && wire::decode_cancel(message.bytes).job != job_;
 }
 
 bool Dispatcher::dispatch(Message& message) {

@@ -147,9 +147,11 @@ void Head::send_plan() {
   plan_ = setup_.plan(members_.hellos());
   members_.place(plan_);
   plan_.job = Trace::now_us();
+  const std::vector<Link> measured = links();
   for (int r = 1; r < transport_.size(); ++r) {
     plan_.head_host = own_.host;
-    plan_.head_time_us = Trace::now_us();
+    const double latency_s = measured.empty() ? 0 : measured[static_cast<std::size_t>(r)].latency_s;
+    plan_.head_time_us = Trace::now_us() + static_cast<std::int64_t>(1e6 * latency_s);
     transport_.send(r, Tag::kStart, wire::encode(plan_));
   }
   dispatcher_.build(plan_, setup_.make_stage);

@@ -79,6 +79,7 @@ void Worker::fail(const wire::Failure& failure) {
 }
 
 void Worker::take_place(const wire::Start& plan) {
+  const std::int64_t now_us = Trace::now_us();
   if (state_ != State::kAwaitingPlan || speed_) throw ClusterError("a second plan came for the same job");
   dispatcher_.build(plan, setup_.make_stage);
   for (const wire::PipelinePlan& part : plan.pipelines) {
@@ -88,8 +89,8 @@ void Worker::take_place(const wire::Start& plan) {
     become_dispensable(true);
     return serve();
   }
-  // On one machine, the clocks are equal; otherwise this is wrong by the time of a message.
-  clock_offset_us_ = plan.head_host == setup_.host ? 0 : plan.head_time_us - Trace::now_us();
+  // On one machine, the clocks are equal; otherwise this is wrong by as much as the link's latency was measured wrongly.
+  clock_offset_us_ = plan.head_host == setup_.host ? 0 : plan.head_time_us - now_us;
   dispatcher_.load();
   state_ = State::kLoading;
   for (Message& message : early_) take(std::move(message));

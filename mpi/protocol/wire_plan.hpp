@@ -31,7 +31,7 @@ struct PipelinePlan {
   std::vector<std::uint8_t> packed{};        ///< per rank: Packed
   std::vector<double> shares{};              ///< per rank: share of its layers' columns, within its group; empty: no groups
   std::int32_t window_cells = 0;             ///< as in ContextOptions
-  std::vector<std::int32_t> first_layers{};  ///< per rank: how many of its first layers its device computes alone; empty: as its flags say
+  std::vector<std::int32_t> first_layers{};  ///< per rank: how many of its first layers its device computes alone; empty: none
 
   /// Index of a rank in `ranks`, if it is there.
   std::optional<std::size_t> place_of(int rank) const {
@@ -51,7 +51,7 @@ struct Start {
   std::int32_t batch = 64;  ///< most prompt tokens per run
   bool trace = false;
   std::string head_host;
-  std::int64_t head_time_us = 0;  ///< the head's clock when this was sent
+  std::int64_t head_time_us = 0;  ///< the head's clock when this arrives, if the link is known; else when it was sent
   std::int64_t job = 0;           ///< differs from that of the jobs before
   DraftOptions draft;
 };

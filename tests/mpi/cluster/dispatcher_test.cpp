@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
+#include "mpi/transport/local_transport.hpp"
 #include "tests/mpi/instant_unit.hpp"
 #include "tests/mpi/silent_transport.hpp"
 
@@ -65,6 +67,37 @@ TEST(DispatcherTest, Groups_areAbandonedBeforeAnyModelGoes) {
     EXPECT_EQ(events, Events{});
   }
   EXPECT_EQ(events, (Events{"group abandoned", "draft", "target"}));
+}
+
+/// Cancellations that a stage of that pipeline, on rank 1, has taken, when one of job 3 and one of job 4 have come in job 4.
+std::size_t cancelled_in_job_4(std::int32_t model, Tag tag) {
+  LocalNetwork network(2);
+  LocalTransport transport(network, 1);
+  InstantUnit unit;
+  Dispatcher dispatcher(transport);
+  wire::Start plan;
+  plan.job = 4, plan.trace = true;
+  plan.pipelines = {{.model = 0, .ranks = {0}, .layers = {{0, 2}}, .cells = 8}};
+  wire::PipelinePlan pipeline{.model = model, .ranks = {0, 1}, .layers = {{0, 1}, {1, 2}}, .cells = 8};
+  model == 0 ? plan.pipelines.front() = pipeline : plan.pipelines.emplace_back(pipeline);
+  dispatcher.build(plan, [&](const wire::PipelinePlan& its, std::size_t place, CacheTypes, const GroupMember&) {
+    simulation::TableShape shape;
+    shape.stage = static_cast<std::int32_t>(place), shape.stages = 2;
+    shape.cells = its.cells, shape.sequences = its.sequences;
+    return std::make_unique<simulation::TableModel>(shape, unit);
+  });
+  for (const std::int64_t job : {3, 4}) {
+    Message message{0, tag, wire::encode(wire::Cancel{{5}, CancelRoute::kDirect, job})};
+    EXPECT_TRUE(dispatcher.dispatch(message));
+  }
+  wire::Report report;
+  dispatcher.describe(report, 0);
+  return static_cast<std::size_t>(std::ranges::count(report.events, TraceEvent::Kind::kCancel, &TraceEvent::kind));
+}
+
+TEST(DispatcherTest, CancellationsOfAnEarlierJob_areIgnored_alsoThoseOfADraft) {
+  EXPECT_EQ(cancelled_in_job_4(0, Tag::kCancel), 1u);
+  EXPECT_EQ(cancelled_in_job_4(1, Tag::kDraftCancel), 1u);
 }
 
 }  // namespace

@@ -77,6 +77,31 @@ TEST_F(WorkerTest, CancellationOfTheJobBefore_isIgnored) {
   EXPECT_EQ(fault(), "none") << "it has no part in this job";
 }
 
+/// The time in which a rank makes its stages is not taken for the time of the message.
+TEST_F(WorkerTest, ClockOfTheHead_isThatOfTheMomentTheMessageIsHere) {
+  constexpr std::int64_t kHead_us = 1'000'000'000'000, kStage_us = 1000;
+  std::int64_t made_us = 0;
+  setup_.make_stage = [&, make = setup_.make_stage](const wire::PipelinePlan& plan, std::size_t stage, CacheTypes types,
+                                                    const GroupMember& group) {
+    made_us = Trace::now_us();
+    while (Trace::now_us() < made_us + kStage_us) continue;
+    return make(plan, stage, types, group);
+  };
+  worker_.emplace(transport_, setup_);
+  wire::Start plan = plan_over({0, 1});
+  plan.trace = true, plan.head_host = "host0", plan.head_time_us = kHead_us;
+  send(Tag::kStart, wire::encode(plan));
+  play_until(Tag::kHeartbeat);
+  const std::int64_t before_us = Trace::now_us();
+  send(Tag::kCancel, wire::encode(wire::Cancel{{1}, CancelRoute::kDirect, plan.job}));
+  send(Tag::kAsk, {});
+  const auto report = play_until(Tag::kReport);
+  ASSERT_TRUE(report);
+  const std::vector<TraceEvent> events = wire::decode_report(*report).events;
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_GE(events[0].begin_us, kHead_us + before_us - made_us);
+}
+
 TEST_F(WorkerTest, PlansThatCannotBe_areFaults) {
   for (const auto& [ranks, text] : {std::pair{std::vector<std::int32_t>{0, 1, 2}, "names a rank that does not exist"},
                                     std::pair{std::vector<std::int32_t>{-1, 1}, "names a rank that does not exist"}}) {
