@@ -15,6 +15,8 @@ constexpr double kFadesIn_s = 0.3;
 constexpr double kWorthIt = 1.01;
 // A unit without work could never show that it has become faster.
 constexpr double kMinShare = 0.02;
+// Runs after which the share of a unit whose piece was rounded to nothing is doubled, so that it is measured again: a run in hundreds.
+constexpr int kRunsWithoutWork = 32;
 
 std::vector<double> normalised(std::span<const double> values) {
   const double sum = std::accumulate(values.begin(), values.end(), 0.0);
@@ -57,7 +59,9 @@ void UnitShares::given(int label, std::span<const double> fractions) {
 void UnitShares::computed(int label, std::span<const double> seconds, double now_s) {
   Work& work = works_[static_cast<std::size_t>(label)];
   const double longest = std::ranges::max(seconds);
-  if (label == kOther || longest <= 0 || work.fractions.empty() || std::ranges::min(work.fractions) <= 0) return;
+  if (label == kOther || longest <= 0 || work.fractions.empty()) return;
+  if (std::ranges::min(work.fractions) <= 0) return retry(work);
+  work.without = 0;
   work.total_s += longest;
   const double fade = std::exp((work.last_s - now_s) / kFadesIn_s);
   work.last_s = now_s;
@@ -66,6 +70,17 @@ void UnitShares::computed(int label, std::span<const double> seconds, double now
     work.seconds[unit] = fade * work.seconds[unit] + seconds[unit];
   }
   if (adapts_) follow(work);
+}
+
+/// Gives units that had nothing in many runs a larger share, until they get a piece of the work.
+void UnitShares::retry(Work& work) const {
+  constexpr double kMost = 0.5;
+  if (!adapts_ || ++work.without < kRunsWithoutWork) return;
+  work.without = 0;
+  for (std::size_t unit = 0; unit < work.shares.size(); ++unit) {
+    if (work.fractions[unit] <= 0) work.shares[unit] = std::max(work.shares[unit], std::clamp(2 * work.shares[unit], kMinShare, kMost));
+  }
+  work.shares = normalised(work.shares);
 }
 
 /// Sets the shares in proportion to the speeds, if that is worth it.

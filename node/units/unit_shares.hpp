@@ -54,7 +54,9 @@ class UnitShares {
     std::vector<double> shares, fractions;
     std::vector<double> work, seconds;  // recent work and its time: fading sums
     double last_s = 0, total_s = 0;
+    int without = 0;  // runs, one after another, in which some unit had none of the work
   };
+  void retry(Work& work) const;
   void follow(Work& work) const;
 
   const bool adapts_;

@@ -114,6 +114,26 @@ TEST(UnitShares, aStoppedUnitKeepsEnoughToBeSeenAgain) {
   EXPECT_NEAR(shares.of(label)[1], 0.5, 0.02);
 }
 
+TEST(UnitShares, aUnitWhosePieceIsRoundedToNothing_getsOneAgainNowAndThen) {
+  constexpr int kSegments = 2;
+  UnitShares shares({1, 1}, true);
+  const int label = shares.label(product(10));
+  double now_s = 0;
+  int with_work = 0;
+  for (int run = 0; run < 1000; ++run) {
+    with_work += std::round(shares.of(label)[1] * kSegments) > 0;
+    work(shares, label, {1, 0.01}, 1, now_s, kSegments);
+  }
+  EXPECT_GT(with_work, 4);
+  EXPECT_LT(with_work, 20);
+  work(shares, label, {1, 1}, 200, now_s, kSegments);
+  EXPECT_NEAR(shares.of(label)[1], 0.5, 0.02) << "as fast as the other";
+  UnitShares fixed({0.98, 0.02}, false);
+  const int same = fixed.label(product(10));
+  work(fixed, same, {1, 1}, 1000, now_s, kSegments);
+  EXPECT_EQ(fixed.of(same)[1], 0.02);
+}
+
 TEST(UnitShares, overallAreThoseOfTheTime) {
   UnitShares shares({1, 1}, true);
   EXPECT_EQ(shares.overall(), (std::vector<double>{0.5, 0.5}));
