@@ -170,7 +170,7 @@ struct RegisteredPages {
   cudaError_t remove(const std::byte* page) {
     const std::lock_guard lock(mutex);
     const auto at = uses.find(page);
-    if (--at->second > 0) return cudaSuccess;
+    if (at == uses.end() || --at->second > 0) return cudaSuccess;
     uses.erase(at);
     return cudaHostUnregister(const_cast<std::byte*>(page));
   }

@@ -48,7 +48,7 @@ class PagesBuffer final : public DeviceBuffer {
       const std::lock_guard lock(Allocated::all().mutex);
       Allocated::all().sizes.erase(memory_.data());
     }
-    used_->fetch_sub(memory_.size());
+    used_->fetch_sub(static_cast<std::uint64_t>(own_bytes_));
     count_device_bytes(-own_bytes_);
   }
   std::byte* data() const override { return memory_.data(); }
@@ -107,14 +107,16 @@ EmulatedDevice::~EmulatedDevice() = default;
 
 std::unique_ptr<DeviceBuffer> EmulatedDevice::allocate(std::size_t bytes, DeviceMemory memory) {
   synchronize();
-  if (used_->fetch_add(bytes) + bytes > options_.memory_bytes) {
-    used_->fetch_sub(bytes);
+  const bool own = options_.unified || memory == DeviceMemory::kLocal;
+  const std::size_t counted = own ? bytes : 0;
+  if (used_->fetch_add(counted) + counted > options_.memory_bytes) {
+    used_->fetch_sub(counted);
     throw std::bad_alloc();
   }
   try {
-    return std::make_unique<PagesBuffer>(bytes, used_, options_.unified || memory == DeviceMemory::kLocal);
+    return std::make_unique<PagesBuffer>(bytes, used_, own);
   } catch (const std::bad_alloc&) {
-    used_->fetch_sub(bytes);
+    used_->fetch_sub(counted);
     throw;
   }
 }

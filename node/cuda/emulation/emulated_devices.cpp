@@ -1,5 +1,5 @@
 // Emulated devices as compute units, for the program that tests run. The words of YAMATA_EMULATED_DEVICE are their settings: "discrete",
-// "bytes=N", "fails_at=N", "stream_fails_at=N", "none".
+// "bytes=N" (without mapped memory of the host, if it is discrete), "fails_at=N", "stream_fails_at=N", "none".
 #include <cstdlib>
 #include <filesystem>
 #include <map>

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <new>
 #include <vector>
 
 #include "node/cuda/device/unit_memory.hpp"
@@ -52,6 +53,20 @@ std::vector<float> copied(InjectedFault fault, GraphCounts* counts = nullptr, bo
   }
   if (counts) *counts = rows.launcher().counts();
   return found;
+}
+
+TEST(EmulatedDevice, memoryOfTheHost_takesNoneOfItsOwn_unlessBothAreOne) {
+  for (const bool unified : {false, true}) {
+    EmulatedDevice device({.unified = unified, .memory_bytes = 3 << 12});
+    const auto own = device.allocate(2 << 12, DeviceMemory::kLocal);
+    EXPECT_THROW(device.allocate(2 << 12, DeviceMemory::kLocal), std::bad_alloc);
+    if (unified) {
+      EXPECT_THROW(device.allocate(2 << 12, DeviceMemory::kMapped), std::bad_alloc);
+    } else {
+      EXPECT_NO_THROW(device.allocate(2 << 12, DeviceMemory::kMapped));
+    }
+    EXPECT_EQ(device.used_bytes(), 2u << 12);
+  }
 }
 
 TEST(Launcher, aListThatComesAgain_isOneGraph_withTheParametersOfThisRun) {
