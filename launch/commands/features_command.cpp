@@ -141,9 +141,7 @@ std::vector<std::vector<TokenId>> read_prompts(const Job& job, const FeaturesOpt
   if (written >= context) throw UsageError(fmt::format("--generate {} does not fit a context of {}; raise -c", written, context));
   const bool listed = options.text.file.ends_with(".jsonl");
   if (!listed) warn_unless_utf8(whole, options.text);
-  if (!listed && looks_like_prompt_list(whole))
-    warn(fmt::format("{} has prompts in JSON, which are taken as they are; rename it to .jsonl, so that they are read",
-                     options.text.prompt ? "the text of -p" : options.text.file));
+  if (!listed) warn_of_prompt_list(whole, options.text);
   const bool whole_lines = listed || options.formats;
   const std::size_t most = whole_lines || !options.generates ? context - written : static_cast<std::size_t>(options.prompt_tokens);
   std::vector<std::vector<TokenId>> prompts;

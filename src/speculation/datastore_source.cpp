@@ -1,5 +1,7 @@
 #include "src/speculation/datastore_source.hpp"
 
+#include <algorithm>
+
 namespace yamata {
 namespace {
 

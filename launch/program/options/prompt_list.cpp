@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "launch/program/options/text_encoding.hpp"
+#include "launch/program/output/warnings.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
@@ -85,6 +86,12 @@ bool looks_like_prompt_list(const std::string& text) {
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin == std::string::npos) return false;
   return prompt_of(nlohmann::json::parse(text.substr(begin, text.find('\n', begin) - begin), nullptr, false)).has_value();
+}
+
+void warn_of_prompt_list(const std::string& text, const TextSource& source) {
+  if (looks_like_prompt_list(text))
+    warn(fmt::format("{} has prompts in JSON, which are taken as they are; rename it to .jsonl, so that they are read",
+                     source.prompt ? "the text of -p" : source.file));
 }
 
 std::string formatted_prompt(const std::string& format, const std::string& prompt) {

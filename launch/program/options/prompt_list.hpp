@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "launch/program/options/options.hpp"
+
 namespace yamata {
 
 /// The prompts of a .jsonl file, one per line: the line's "prompt", its "text", the first of its "turns" (MT-bench), its "question"
@@ -14,6 +16,8 @@ std::vector<std::string> read_prompt_list(const std::string& jsonl, const std::s
 
 /// Whether the first line that is not empty is such a line: the text may be a list whose file has another name.
 bool looks_like_prompt_list(const std::string& text);
+/// Prints a warning, in one line, if the text of `source` looks like such a list. It is used all the same.
+void warn_of_prompt_list(const std::string& text, const TextSource& source);
 
 /// The template for prompts with {} replaced by `prompt`; backslash and n in the template are a new line.
 std::string formatted_prompt(const std::string& format, const std::string& prompt);

@@ -63,7 +63,7 @@ std::optional<SuffixStore> SuffixFile::store() const {
   check_store(path_, flag_);
   const std::string bytes = read_text(path_, {flag_.c_str()}, [] {});  // also after an interrupt, to add to it
   if (!bytes.empty() && !bytes.starts_with(kSuffixStoreBegins))
-    throw ModelError(fmt::format("{} is not a suffix store; name another file with {}, or remove it", path_, flag_));
+    throw ModelError(fmt::format("{} is a file of another kind, not one that yamata wrote for {}; name another file", path_, flag_));
   const auto of_any_vocabulary = decode_suffix_store(bytes, std::numeric_limits<std::int32_t>::max());
   if (of_any_vocabulary && !bytes.empty() && of_any_vocabulary->vocabulary != vocabulary_)
     throw ModelError(fmt::format("{} has outputs of a model with another vocabulary; name another file with {}", path_, flag_));
@@ -90,14 +90,16 @@ SuffixStore SuffixFile::undamaged() const {
   return std::move(*all);
 }
 
-void SuffixFile::add(std::span<const std::int32_t> text) const {
+SuffixFile::Size SuffixFile::add(std::span<const std::vector<std::int32_t>> texts) const {
   const FolderLock lock(path_);
   SuffixStore all = undamaged();
   all.vocabulary = vocabulary_;
-  all.texts.emplace_back(text.begin(), text.end());
-  if (const std::size_t tokens = tokens_of(all); tokens > kMostTokens)
-    throw UsageError(fmt::format("{} would have {} tokens, but may have {} at most; give it less text", path_, tokens, kMostTokens));
+  all.texts.insert(all.texts.end(), texts.begin(), texts.end());
+  const Size size{all.texts.size(), tokens_of(all)};
+  if (size.tokens > kMostTokens)
+    throw UsageError(fmt::format("{} would have {} tokens, but may have {} at most; give it less text", path_, size.tokens, kMostTokens));
   write_file(path_, encode(all));
+  return size;
 }
 
 void SuffixFile::add(const SuffixMemory& memory) const {

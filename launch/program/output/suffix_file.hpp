@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "src/speculation/suffix_source.hpp"
 #include "src/speculation/suffix_store.hpp"
@@ -30,9 +31,13 @@ class SuffixFile {
   void read(SuffixMemory& memory) const;
   /// The same for a file that must be there, undamaged; else throws ModelError.
   void read_datastore(SuffixMemory& memory) const;
-  /// Adds a text, such as a corpus: the file may become as large as a datastore, and then keeps that size. Throws ModelError, and
-  /// UsageError if it would be too large, or is damaged.
-  void add(std::span<const std::int32_t> text) const;
+  /// What a file has.
+  struct Size {
+    std::size_t texts = 0, tokens = 0;
+  };
+  /// Adds texts, such as a corpus, in one step or not at all: the file may become as large as a datastore, and then keeps that size.
+  /// Returns what it has then. Throws ModelError, and UsageError if it would be too large, or is damaged.
+  Size add(std::span<const std::vector<std::int32_t>> texts) const;
   /// Adds the job's texts to the file, in one step or not at all; the oldest texts are removed if there are too many. Throws ModelError.
   void add(const SuffixMemory& memory) const;
 

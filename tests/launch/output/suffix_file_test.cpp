@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "launch/program/input/input_text.hpp"
@@ -51,12 +52,12 @@ TEST(SuffixFile, Corpus_mayBeLargerThanTextsOfJobs_andIsKeptWhole) {
   const TemporaryFolder folder;
   const Text large(SuffixMemory::kTokens + 100, 1);
   const SuffixFile file(folder / "s", kVocabulary, "--datastore");
-  file.add(large);
-  file.add(Text{2, 3});
+  file.add(std::vector<Text>{large});
+  file.add(std::vector<Text>{Text{2, 3}});
   EXPECT_EQ(texts(folder / "s"), (std::vector<Text>{large, {2, 3}}));
   play(folder / "s", {4, 5});
   EXPECT_EQ(texts(folder / "s"), (std::vector<Text>{{2, 3}, {4, 5}})) << "a job's text takes the place of the oldest, and no more is kept";
-  EXPECT_THROW(file.add(Text(1 << 20, 1)), UsageError);
+  EXPECT_THROW(file.add(std::vector<Text>{Text(1 << 20, 1)}), UsageError);
 }
 
 TEST(SuffixFile, Datastore_mustBeThereAndWhole) {
@@ -65,15 +66,24 @@ TEST(SuffixFile, Datastore_mustBeThereAndWhole) {
   const SuffixFile file(path, kVocabulary, "--datastore");
   SuffixMemory memory;
   EXPECT_THROW(file.read_datastore(memory), ModelError);
-  file.add(Text{1, 2, 3});
+  const SuffixFile::Size size = file.add(std::vector<Text>{Text{1, 2}, Text{3}});
+  EXPECT_EQ(size.texts, 2u);
+  EXPECT_EQ(size.tokens, 3u);
   file.read_datastore(memory);
   EXPECT_EQ(memory.trie().tokens(), 3u);
   std::string damaged = read_text(path);
   damaged.back() = static_cast<char>(damaged.back() ^ 1);
   write_file(path, damaged);
   EXPECT_THROW(file.read_datastore(memory), ModelError);
-  EXPECT_THROW(file.add(Text{4}), ModelError);
+  EXPECT_THROW(file.add(std::vector<Text>{Text{4}}), ModelError);
   EXPECT_EQ(read_text(path), damaged);
+  write_file(path, "notes");
+  try {
+    file.read_datastore(memory);
+    ADD_FAILURE() << "a file of somebody else";
+  } catch (const ModelError& error) {
+    EXPECT_EQ(std::string(error.what()), path + " is a file of another kind, not one that yamata wrote for --datastore; name another file");
+  }
 }
 
 /// The text of a plain run is the corpus, so almost every guess is accepted.
@@ -95,6 +105,7 @@ TEST(SuffixFile, DatastoreOfACorpus_isGuessedFromAlone_andStaysAsItIs) {
   const Outcome made = run(yamata({"tokenize", "-m", kModel, "-f", corpus, "--datastore", store}));
   ASSERT_EQ(made.code, 0) << made.err;
   EXPECT_EQ(made.out, "");
+  EXPECT_NE(made.err.find(store + ": 1 text of "), std::string::npos) << made.err;
   const std::string before = read_text(store);
   const Outcome guessed = run_with({"--preset", "rest", "--datastore", store, "--json", json});
   ASSERT_EQ(guessed.code, 0) << guessed.err;
@@ -102,6 +113,25 @@ TEST(SuffixFile, DatastoreOfACorpus_isGuessedFromAlone_andStaysAsItIs) {
   const auto result = nlohmann::json::parse(read_text(json));
   EXPECT_GT(result["tokens_per_target_run"].get<double>(), 3);
   EXPECT_EQ(read_text(store), before);
+}
+
+TEST(SuffixFile, DatastoreOfAListOfPrompts_hasATextOfEach) {
+  const TemporaryFolder folder;
+  const std::string list = folder / "list.jsonl", store = folder / "s";
+  write_file(list, "{\"prompt\": \"Once upon\"}\n\n{\"question\": \"The King\"}\n");
+  const auto kept = [&](const Arguments& source) {
+    Arguments words{"tokenize", "-m", kModel, "--datastore", store};
+    words.insert(words.end(), source.begin(), source.end());
+    return run(yamata(words));
+  };
+  ASSERT_EQ(kept({"-p", "Once upon"}).code, 0);
+  ASSERT_EQ(kept({"-p", "The King"}).code, 0);
+  const std::string singly = read_text(store);
+  std::filesystem::remove(store);
+  const Outcome both = kept({"-f", list});
+  ASSERT_EQ(both.code, 0) << both.err;
+  EXPECT_EQ(read_text(store), singly);
+  EXPECT_NE(both.err.find(store + ": 2 texts of "), std::string::npos) << both.err;
 }
 
 TEST(SuffixFile, DeviceOrFolder_isRefused) {
