@@ -12,33 +12,14 @@ def drafters(roles):
     return {rank for rank, role in roles.items() if role == 'drafter'}
 
 
-class Choice:
-    """A layout that Yamata has chosen: its hosts as in the plan, its strategy, and the expected tokens/s."""
-
-    def __init__(self, line):
-        """`line`: `layout_choice` in the JSON. Raises ValueError for another."""
-        match = re.match(r'(.+?), (\w+): ([0-9.]+) tokens/s expected', line)
-        if not match:
-            raise ValueError(f"'{line}' is no choice of a layout")
-        self.hosts, self.strategy, self.expected = match[1].removesuffix(' alone'), match[2], float(match[3])
-
-    def matches(self, layout):
-        """Whether a layout of the plan is this one. The line of a host alone does not say whether it drafts; the speed does."""
-        alone = set(re.split('[,+/]', layout['hosts'])) == {self.hosts}
-        near = abs(layout['decode_tokens_per_s'] - self.expected) < 0.01
-        return near and layout['strategy'] == self.strategy and (alone or layout['hosts'] == self.hosts)
-
-
 def describe(layout):
     return f"{layout['hosts']} {layout['strategy']}"
 
 
 def chosen_layout(result):
     """The chosen layout, as in the plan; None if the flags of the run determined it."""
-    if 'layout_choice' not in result:
-        return None
-    choice = Choice(result['layout_choice'])
-    return next(layout for layout in result['plan']['layouts'] if choice.matches(layout))
+    plan = result.get('plan')
+    return plan and plan['layouts'][plan['chosen']]
 
 
 def layouts_by_hand(result, count):

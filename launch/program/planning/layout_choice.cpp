@@ -120,7 +120,7 @@ std::optional<LayoutChoice> choose_layout(const PlannedJob& job, std::span<const
   const Forecast* alone = one == forecasts.end() ? nullptr : &*one;
   const Forecast& chosen = preferred(forecasts, alone);
   return LayoutChoice{chosen.candidate, chosen.tokens_per_s / chosen.correction, reasons(chosen, forecasts, alone, hosts),
-                      to_json(job, hosts, {}, forecasts)};
+                      to_json(job, hosts, {}, forecasts, &chosen)};
 }
 
 }  // namespace yamata

@@ -112,7 +112,7 @@ NetworkOptions PlanFile::slowest_link() const {
 }
 
 std::string to_json(const PlannedJob& job, std::span<const PlannedHost> hosts, const NetworkOptions& network,
-                    std::span<const Forecast> forecasts) {
+                    std::span<const Forecast> forecasts, const Forecast* chosen) {
   const Hyperparameters& h = job.target.h;
   Json j{{"model",
           {{"layers", h.layers},
@@ -135,6 +135,7 @@ std::string to_json(const PlannedJob& job, std::span<const PlannedHost> hosts, c
         {{"members", cost.members}, {"computing", cost.computing}, {"exchange_ms", milliseconds(cost.exchange)}});
   j["layouts"] = Json::array();
   for (const Forecast& f : forecasts) j["layouts"].push_back(json_of(f, hosts));
+  if (chosen) j["chosen"] = chosen - forecasts.data();
   return j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

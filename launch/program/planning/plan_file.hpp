@@ -28,8 +28,9 @@ struct PlanFile {
   simulation::NetworkOptions slowest_link() const;
 };
 
+/// `chosen`: that of the forecasts whose number is named as "chosen"; null: none.
 std::string to_json(const PlannedJob& job, std::span<const PlannedHost> hosts, const simulation::NetworkOptions& network,
-                    std::span<const Forecast> forecasts);
+                    std::span<const Forecast> forecasts, const Forecast* chosen = nullptr);
 
 /// The plan in a file of --from; nothing if the file is a JSON of something else. Throws ModelError if the file cannot be read, is not
 /// JSON, or has a damaged plan.

@@ -48,6 +48,8 @@ TEST_F(LayoutChoiceTest, NearMachines_shareLayers) {
   const LayoutChoice chosen = choice(job(false), {100, 100}, 1e-5);
   EXPECT_EQ(chosen.candidate.layout[0].groups, std::vector<int>{2});
   EXPECT_EQ(chosen.why.find("h0+h1, iterative: "), 0u) << chosen.why;
+  const auto plan = nlohmann::json::parse(chosen.plan_json);
+  EXPECT_EQ(plan["layouts"][plan["chosen"].get<std::size_t>()]["hosts"], "h0+h1");
   EXPECT_NE(chosen.why.find("of h0 alone, iterative"), std::string::npos) << chosen.why;
 }
 
@@ -56,6 +58,8 @@ TEST_F(LayoutChoiceTest, MachinesThatAddNothing_stayOut) {
   EXPECT_EQ(chosen.candidate.layout.size(), 1u);
   EXPECT_EQ(chosen.candidate.layout[0].ranks, std::vector<int>{0});
   EXPECT_EQ(chosen.why.find("h0 alone, iterative: "), 0u) << chosen.why;
+  const auto plan = nlohmann::json::parse(chosen.plan_json);
+  EXPECT_EQ(plan["layouts"][plan["chosen"].get<std::size_t>()]["hosts"], "h0");
   EXPECT_NE(chosen.why.find("; h1, h2 are not used"), std::string::npos) << chosen.why;
 }
 
