@@ -36,7 +36,7 @@ std::vector<DraftingStep> drafting_steps(const DraftingTimes& times) {
     step.compute_s = times.compute_s * (guesses + 1);
     step.memory_s = times.memory_s;
     const double smaller = std::min(step.compute_s, step.memory_s);
-    step.overlap = smaller > 0 ? (step.compute_s + step.memory_s - verify_s) / smaller : 0;
+    step.overlap = smaller > 0 ? std::clamp((step.compute_s + step.memory_s - verify_s) / smaller, 0.0, 1.0) : 0;
     step.tokens = expected_tokens(times.acceptance, guesses);
     step.token_s = (step.draft_s + step.verify_s) / step.tokens;
     step.speedup = times.token_s / step.token_s;

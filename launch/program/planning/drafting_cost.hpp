@@ -24,7 +24,7 @@ struct DraftingStep {
   int guesses = 0;
   double draft_s = 0, verify_s = 0;
   double compute_s = 0, memory_s = 0;  ///< T_comp, T_mem
-  double overlap = 0;                  ///< lambda of equation 4, from the measured T_V: 0: none, 1: complete; below 0: slower than both
+  double overlap = 0;                  ///< lambda of equation 4, from the measured T_V: 0: none, or slower than both; 1: complete
   double tokens = 0;                   ///< Omega: of the text, per step
   double token_s = 0;                  ///< T_avg (equation 1)
   double speedup = 0;                  ///< over runs of one token (equation 6)

@@ -36,6 +36,13 @@ TEST(DraftingCost, Steps_followThePapersEquations) {
   EXPECT_DOUBLE_EQ(step.speedup, 1.875 / (0.03 / 0.1 + 0.12 / 0.1)) << "equation 6";
 }
 
+TEST(DraftingCost, Overlap_isAPartOfTheSmallerTime) {
+  DraftingTimes times = some_times();
+  times.verify_s = {{1, 0.2}, {3, 0.05}};
+  EXPECT_EQ(drafting_steps(times)[0].overlap, 0) << "slower than both, one after the other";
+  EXPECT_EQ(drafting_steps(times)[1].overlap, 1) << "faster than the peak rates";
+}
+
 TEST(DraftingCost, HeadsThatGuessAtOnce_areEvaluatedOnce) {
   DraftingTimes times = some_times();
   times.at_once = true;
