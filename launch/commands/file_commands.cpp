@@ -10,6 +10,7 @@
 #include "launch/commands/tree_report.hpp"
 #include "launch/program/input/input_text.hpp"
 #include "launch/program/job/guessing.hpp"
+#include "launch/program/options/prompt_list.hpp"
 #include "launch/program/options/text_encoding.hpp"
 #include "launch/program/output/output_file.hpp"
 #include "launch/program/output/standard_output.hpp"
@@ -22,6 +23,7 @@
 #include "node/counted.hpp"
 #include "node/cpu/probe/probe.hpp"
 #include "node/error.hpp"
+#include "node/mib.hpp"
 #include "node/topology.hpp"
 #include "src/model/model_file.hpp"
 #include "src/model/weights.hpp"
@@ -48,18 +50,16 @@ std::string brief(const gguf::Value& value) {
 
 /// Prints the kind of model, and the bytes that are read per token.
 void print_model(const gguf::File& file, const Hyperparameters& h) {
-  constexpr double kMiB = 1048576.0;
   const std::int64_t windowed = windowed_layers(h, {0, h.layers});
   std::int64_t mixed = 0;
   for (std::int64_t layer = 0; layer < h.layers; ++layer) mixed += h.layer_at(layer).experts > 0;
-  const auto held = static_cast<double>(stage_bytes(file, h, {0, h.layers})),
-             read = static_cast<double>(read_bytes(file, h, {0, h.layers}));
+  const auto held = stage_bytes(file, h, {0, h.layers}), read = read_bytes(file, h, {0, h.layers});
   print_out("\nmodel\n  family {}, {} layers, {} heads, {} key/value heads\n", h.family->name, h.layers, h.heads, h.kv_heads);
   if (mixed > 0) print_out("  {} experts in {} layers; each token uses {}\n", h.layer.experts, mixed, h.layer.experts_used);
   if (h.is_latent()) print_out("  latent attention, {} cached values per token and layer\n", h.head_dim);
   if (windowed > 0) print_out("  a sliding window of {} tokens in {} layers\n", h.layer.window, windowed);
   if (h.nextn_layers > 0) print_out("  multi-token prediction (MTP) layers: {}; --mtp guesses with the first\n", h.nextn_layers);
-  print_out("  {:.1f} MiB of weights, {:.1f} MiB read per token\n", held / kMiB, read / kMiB);
+  print_out("  {:.1f} MiB of weights, {:.1f} MiB read per token\n", mib(held), mib(read));
 }
 
 /// Prints the special tokens; an unknown vocabulary is not an error here.
@@ -94,14 +94,12 @@ RankBytes bytes_in_run(const ModelFile& model, LayerRange range, const Shard& sh
 
 /// Prints the memory that a rank with all layers would need here, and its highest possible speed.
 void print_estimate(const ModelFile& model, std::int64_t context) {
-  constexpr double kMiB = 1048576.0;
   const std::vector<int> cpus = assign_cpus(Topology::detect(), 0, 0, 1);
   const LayerRange all{0, model.h.layers};
   const RankBytes bytes = bytes_in_run(model, all, Shard(model.h), context, static_cast<int>(cpus.size()));
-  const auto needed = static_cast<double>(bytes.weights + bytes.cache(static_cast<std::uint64_t>(context)) + bytes.buffers);
-  const auto free = static_cast<double>(available_memory_bytes());
-  print_out("\non this machine, with a context of {}\n  {:.1f} MiB of memory, of {:.1f} that are free\n", context, needed / kMiB,
-            free / kMiB);
+  const std::uint64_t needed = bytes.weights + bytes.cache(static_cast<std::uint64_t>(context)) + bytes.buffers,
+                      free = available_memory_bytes();
+  print_out("\non this machine, with a context of {}\n  {:.1f} MiB of memory, of {:.1f} that are free\n", context, mib(needed), mib(free));
   if (needed > free) {
     print_out("  weights would be read from the disk for every token\n");
     return;
@@ -132,8 +130,8 @@ void print_parts(const ModelFile& model, const wire::PipelinePlan& plan, std::in
     const Shard shard(model.h, member.shares, member.member);
     const auto print = [&](const std::string& who, LayerRange layers, const RankBytes& bytes) {
       const std::string which = layers.count() > 0 ? fmt::format("{:>3}-{:<3}", layers.begin, layers.end - 1) : "   -   ";
-      print_out("  {:<8} layers {} weights {:>9.1f} MiB  cache {:>8.1f} MiB\n", who, which, static_cast<double>(bytes.weights) / 1048576.0,
-                static_cast<double>(bytes.cache(static_cast<std::uint64_t>(context))) / 1048576.0);
+      print_out("  {:<8} layers {} weights {:>9.1f} MiB  cache {:>8.1f} MiB\n", who, which, mib(bytes.weights),
+                mib(bytes.cache(static_cast<std::uint64_t>(context))));
     };
     const RankBytes all = bytes_in_run(model, range, shard, context, 1);
     print(fmt::format("rank {}", r), range, all);
@@ -147,7 +145,6 @@ void print_parts(const ModelFile& model, const wire::PipelinePlan& plan, std::in
 }
 
 void print_draft(const RankBytes& bytes, const MachineUnits& machine, std::int64_t context) {
-  const auto mib = [](std::uint64_t of) { return static_cast<double>(of) / 1048576.0; };
   print_out("  draft                  weights {:>9.1f} MiB  cache {:>8.1f} MiB  on {}\n", mib(bytes.weights),
             mib(bytes.cache(static_cast<std::uint64_t>(context))),
             machine.draft_units.empty() ? "the cores" : names_of(machine.draft_units));
@@ -174,6 +171,23 @@ void inspect_tree(const InspectOptions& options) {
   write_outputs({{options.json_file, [&] { return to_json(*shown); }}});
 }
 
+/// --datastore: adds the text to that file, or each of the texts of a list of prompts.
+void keep_texts(const TokenizeOptions& options, const std::string& text, const Tokenizer& tokenizer) {
+  const bool listed = options.text.file.ends_with(".jsonl");
+  if (!listed) warn_unless_utf8(text, options.text);
+  if (!listed) warn_of_prompt_list(text, options.text);
+  std::vector<std::vector<TokenId>> texts;
+  std::size_t tokens = 0;
+  for (const std::string& one : listed ? read_prompt_list(text, options.text.file) : std::vector{text}) {
+    texts.push_back(tokenizer.encode(one, options.add_bos, options.parse_special));
+    tokens += texts.back().size();
+  }
+  const auto all = SuffixFile(options.datastore, vocabulary(tokenizer), "--datastore").add(texts);
+  print_error("{}: {} of {} added; {} of {} in all\n", options.datastore, counted(std::ssize(texts), "text"),
+              counted(static_cast<std::int64_t>(tokens), "token"), counted(static_cast<std::int64_t>(all.texts), "text"),
+              counted(static_cast<std::int64_t>(all.tokens), "token"));
+}
+
 }  // namespace
 
 void tokenize_command(const TokenizeOptions& options) {
@@ -183,9 +197,9 @@ void tokenize_command(const TokenizeOptions& options) {
   const auto tokenizer = Tokenizer::load(file, options.text.pre_tokenizer);
   if (!options.text.prompt && options.text.file.empty()) throw UsageError("no text given; write one with -p TEXT or -f FILE");
   const std::string text = options.text.prompt ? *options.text.prompt : read_text(options.text.file);
+  if (!options.datastore.empty()) return keep_texts(options, text, *tokenizer);
   warn_unless_utf8(text, options.text);
   const std::vector<TokenId> ids = tokenizer->encode(text, options.add_bos, options.parse_special);
-  if (!options.datastore.empty()) return SuffixFile(options.datastore, vocabulary(*tokenizer), "--datastore").add(ids);
   if (options.ids) {
     print_out("[{}]\n", fmt::join(ids, ", "));
     return;
@@ -213,9 +227,8 @@ void inspect_command(const InspectOptions& options, int ranks) {
     total += tensor.bytes;
   }
   print_out("\ntypes\n");
-  for (const auto& [name, sum] : by_type)
-    print_out("  {:<8} {:>5} tensors {:>10.1f} MiB\n", name, sum.first, static_cast<double>(sum.second) / 1048576.0);
-  print_out("  {:<8} {:>5}         {:>10.1f} MiB\n", "all", file.tensors().size(), static_cast<double>(total) / 1048576.0);
+  for (const auto& [name, sum] : by_type) print_out("  {:<8} {:>5} tensors {:>10.1f} MiB\n", name, sum.first, mib(sum.second));
+  print_out("  {:<8} {:>5}         {:>10.1f} MiB\n", "all", file.tensors().size(), mib(total));
   if (options.tensors) {
     print_out("\ntensors\n");
     for (const gguf::Tensor& t : file.tensors())

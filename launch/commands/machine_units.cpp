@@ -12,6 +12,7 @@
 
 #include "launch/program/options/flag_values.hpp"
 #include "launch/program/options/unit_flags.hpp"
+#include "launch/program/output/warnings.hpp"
 #include "launch/program/planning/units.hpp"
 #include "node/cpu/probe/probe.hpp"
 #include "node/device_units.hpp"
@@ -25,15 +26,11 @@ namespace {
 
 constexpr std::array<int, 4> kStepWidths{2, 4, 8, 16};  // a token and 1, 3, 7, 15 guesses; the last is Dovetail's
 
-/// The units of the target; with -ngl alone, cores and this machine's first device. Throws UsageError if there is none.
-std::vector<UnitSpec> units_of_target(const MachineUnits& machine, const RankPlace& place) {
+/// The units of the target; with -ngl alone, cores and the device of this number, or cores alone, and the reason in `why_not`.
+std::vector<UnitSpec> units_of_target(const MachineUnits& machine, const RankPlace& place, std::string& why_not) {
   if (!machine.units.empty()) return machine.units;
   if (machine.gpu_layers.value_or(0) == 0) return {{.name = "cpu", .cpus = {}}};
-  std::string why_not;
-  std::vector<UnitSpec> units = cores_and_device(place, why_not);
-  if (units.size() < 2)
-    throw UsageError(fmt::format("-ngl {}: no device: {}; leave out -ngl", gpu_layers_text(*machine.gpu_layers), why_not));
-  return units;
+  return cores_and_device(place, why_not);
 }
 
 std::optional<UnitSpec> device_among(std::span<const UnitSpec> units) {
@@ -51,7 +48,8 @@ wire::Hello hello_of(const MachineUnits& machine, const RankPlace& place) {
   wire::Hello hello;
   hello.host = "this machine", hello.threads = 1, hello.available_bytes = std::numeric_limits<std::int64_t>::max();
   if (machine.gpu_layers.value_or(0) == 0) return hello;
-  const std::vector<UnitSpec> units = units_of_target(machine, place);
+  const std::vector<UnitSpec> units = units_of_target(machine, place, hello.no_device);
+  if (!hello.no_device.empty()) return hello;
   const std::string device = own_device_name(device_among(units)->name, place.local_rank);
   const DeviceBytes bytes = device_bytes(device, place.local_rank);
   hello.device = names_of(units), hello.device_layers = *machine.gpu_layers;
@@ -136,12 +134,15 @@ wire::Start plan_machine(const MachineUnits& machine, const ModelFile& model, co
   }
   std::vector<wire::Hello> hellos;
   for (int rank = 0; rank < ranks; ++rank) hellos.push_back(hello_of(machine, {topology, rank, ranks}));
+  if (const std::string without = ranks_without_device(hellos); !without.empty())
+    warn(fmt::format("-ngl {}: {}", gpu_layers_text(*machine.gpu_layers), without));
   std::vector<const ModelFile*> models{&model};
   std::vector<RankBytes> heads;
   if (draft.model) models.push_back(&*draft.model);
   if (draft.heads) heads.push_back(draft_bytes(model, draft, plan));
   plan_device_layers(models, plan, hellos, heads);
   plan_memory(models, plan, hellos, heads);
+  std::ranges::for_each(ranks_without_layers(plan, hellos), warn);
   return plan;
 }
 
@@ -156,7 +157,8 @@ DraftingTimes measure_drafting(const MachineUnits& machine, const ModelFile& tar
   const Topology topology = Topology::detect();
   const RankPlace place{topology};
   const bool layered = machine.gpu_layers.value_or(0) > 0;
-  const std::vector<UnitSpec> units = find_units(units_of_target(machine, place), threads, place, layered);
+  std::string why_not;  // plan_machine has said so
+  const std::vector<UnitSpec> units = find_units(units_of_target(machine, place, why_not), threads, place, layered);
   const std::vector<UnitSpec> cores = cores_among(units), own = layered ? cores : units;
   const std::vector<UnitSpec> guessing =
       machine.draft_units.empty() ? own : find_units(machine.draft_units, threads, place, false, "--draft-units");

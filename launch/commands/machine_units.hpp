@@ -39,8 +39,9 @@ struct MachineDraft {
 MachineDraft open_draft(const MachineUnits& machine, const ModelFile& target, CacheTypes cache_types);
 
 /// The parts of the target (its ranks are this machine's) and, on the first rank, of the draft, with the layers that the device computes
-/// alone in `pipelines.front().first_layers`. `target`: the target's ranks, layers and shares. Throws UsageError if -ngl needs a device
-/// that this machine does not have, or if the layers do not fit into its memory.
+/// alone in `pipelines.front().first_layers`. `target`: the target's ranks, layers and shares. Warns of ranks that get no layer on
+/// a device, although -ngl asks for some. Throws UsageError if --units names a device that this machine does not have, or if the layers do
+/// not fit into its memory.
 wire::Start plan_machine(const MachineUnits& machine, const ModelFile& model, const MachineDraft& draft, wire::PipelinePlan target,
                          CacheTypes cache_types, int batch);
 /// Bytes of the draft on its unit, for the plan above.

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "launch/program/output/report.hpp"
+#include "node/mib.hpp"
 
 namespace yamata {
 namespace {
@@ -35,8 +36,6 @@ std::string stage_layers(const LayoutCandidate& candidate) {
   for (const LayerRange stage : candidate.stages) text += (text.empty() ? "" : ",") + layers_text(stage);
   return text;
 }
-
-constexpr double mib(std::uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 }  // namespace
 

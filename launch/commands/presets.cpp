@@ -75,8 +75,6 @@ const std::array kPresets{Preset{.name = "sequential",
                                  .placement = UnitPlacement::kAnywhere,
                                  .strategy = Strategy::kSpeculative,
                                  .policy = "dynamic-tree",
-                                 .depth = 64,
-                                 .children = 64,
                                  .lookahead = {.window = 7, .ngram = 5, .guesses = 7}},
                           Preset{.name = "speculative",
                                  .what = "a chain of guesses, then a run that verifies it, in turns",
@@ -204,12 +202,18 @@ void require_texts(const GivenFlags& r, const Preset& preset, const SpeculationO
 }
 
 /// A static tree is of the heads and units that use it. It is only built in if the user says so.
-void require_tree(const Preset& preset, const GivenFlags& r, const PolicyOptions& policy) {
+void require_tree(const Preset& preset, const GivenFlags& r, const JobOptions& job, const PolicyOptions& policy) {
   if (std::string(preset.policy) != "static-tree" || policy.tree || r.given("policy")) return;
+  const std::string model = fmt::format("-m {} {}", job.models.target, r.given("mtp") ? "--mtp" : "--heads " + r.joined("heads"));
+  const bool paper = preset.share_rule == ShareRule::kTuned && !r.given("attention-cut");  // the moving boundary
+  const std::string cut = paper                      ? " --attention-cut dynamic"
+                          : r.given("attention-cut") ? " --attention-cut " + r.text("attention-cut")
+                                                     : "";
   throw UsageError(
-      fmt::format("--preset {} guesses with the best tree for these heads and units; find it with yamata acceptance --json rates.json and "
-                  "yamata profile --tree-from rates.json --tree-out tree.json (docs/papers.md), and name it with --tree tree.json",
-                  preset.name));
+      fmt::format("--preset {} guesses with the best tree for these heads and units; find it with 'yamata acceptance {} --no-lookup "
+                  "--policy dynamic-tree --draft 63 -f PROMPTS.jsonl --json rates.json', then 'yamata profile {} --units {}{} --tree-from "
+                  "rates.json --tree-out tree.json', and add --tree tree.json",
+                  preset.name, model, model, r.text("units"), cut));
 }
 
 /// Whether the guesses have a pipeline only on several ranks.
@@ -232,6 +236,16 @@ void say_cut_offs(const GivenFlags& r, PolicyOptions& policy, const CutOffs& cut
 }
 
 }  // namespace
+
+std::vector<std::string> preset_warnings(const GivenFlags& r, const JobOptions& job) {
+  const std::string name = r.text("preset");
+  if (name.empty() || find_preset(name).placement != UnitPlacement::kApart) return {};
+  const bool device = std::ranges::any_of(job.compute.units, &UnitSpec::device) || job.compute.gpu_layers.value_or(0) > 0 ||
+                      std::ranges::any_of(job.compute.draft_units, &UnitSpec::device);
+  if (device) return {};
+  return {
+      fmt::format("--preset {} has no GPU among its units, unlike the paper's machine; name one, as in {}", name, find_preset(name).units)};
+}
 
 std::string presets_help() {
   std::vector<std::string> all;
@@ -260,14 +274,11 @@ bool read_preset(const GivenFlags& r, JobOptions& job, SpeculationOptions& specu
   if (preset.strategy) job.layout.strategy = preset.strategy;
   if (*preset.policy) {
     PolicyOptions& policy = speculation.policy;
-    require_tree(preset, r, policy);
+    require_tree(preset, r, job, policy);
     if (preset.depth > 0) say(r, "tree-depth", policy.depth, preset.depth), say(r, "tree-children", policy.children, preset.children);
     if (preset.cut_offs) say_cut_offs(r, policy, *preset.cut_offs);
     say(r, "prompt-lookup", speculation.prompt_lookup, preset.prompt_lookup);
-    if (preset.lookahead.on()) {
-      say(r, "lookahead", speculation.lookahead, preset.lookahead);
-      say(r, "draft", policy.draft, speculation.lookahead.nodes());
-    }
+    if (preset.lookahead.on()) say(r, "lookahead", speculation.lookahead, preset.lookahead);
     speculation.lookup = preset.needed_sources == NeededSources::kText;  // no paper uses suffixes
     speculation.reuse_tree &= preset.reuse_tree;
     say(r, "cancel-route", speculation.cancel_route, preset.cancel_route);

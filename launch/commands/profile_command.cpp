@@ -137,7 +137,7 @@ void profile_the_trees(const ProfileOptions& o, const ModelFile& model, const Tr
   report.choices = build_trees(rates, stop_where_interrupted);
   TreeBench bench(model, heads, o.heads.draft_heads_matrices, unit,
                   {.context = report.context, .cache_types = o.cache_types, .repack = o.repack});
-  measure_steps(bench, report.choices, o.rounds, stop_where_interrupted);
+  report.best_widths = measure_steps(bench, report.choices, o.rounds, stop_where_interrupted);
   print_out("\n{}", to_table(report));
   write_outputs({{o.tree_out, [&] { return to_json(report); }}});
 }

@@ -61,6 +61,8 @@ ProfileOptions read_profile(const GivenFlags& r) {
   o.repack = !r.given("no-repack");
   o.json_file = r.text("json");
   o.units = parse_units(r.text("units"));
+  if (!o.units.empty() && o.units.front().share)
+    throw UsageError("--units: profile measures the shares of the units; leave them out, as in --units cpu:0-3+cpu:4-7");
   o.attention_cut = parse_attention_cut(r.text("attention-cut"), o.units);
   for (const char* flag : {"units", "widths", "contexts", "no-repack", "cache-type-k", "cache-type-v"}) {
     if (r.given(flag) && o.model.empty())

@@ -8,6 +8,7 @@
 
 #include "node/counted.hpp"
 #include "node/median.hpp"
+#include "node/mib.hpp"
 
 namespace yamata {
 namespace {
@@ -44,7 +45,7 @@ std::string runs_table(const std::vector<RunTimes>& runs, const ThreadCeiling& c
     const MinTime min = min_time(run.demand, ceiling);
     const double share = std::min(1.0, min.time_s() / run.time_s());
     const auto full = static_cast<std::size_t>(share * kBar + 0.5);
-    out += fmt::format(kRow, run.width, run.context, fmt::format("{:.1f}", run.demand.bytes / 1048576),
+    out += fmt::format(kRow, run.width, run.context, fmt::format("{:.1f}", mib(run.demand.bytes)),
                        fmt::format("{:.2f}", (run.demand.byte_ops + run.demand.float_ops) / 1e9), fmt::format("{:.3f}", 1e3 * min.time_s()),
                        fmt::format("{:.3f}", 1e3 * run.time_s()), fmt::format("{:.2f}", run.time_s() / min.time_s()),
                        min.read_s > min.compute_s ? "memory" : "compute",
@@ -55,9 +56,8 @@ std::string runs_table(const std::vector<RunTimes>& runs, const ThreadCeiling& c
 
 std::string model_table(const ModelProfile& model, const Profile& profile) {
   const ThreadCeiling& ceiling = profile.ceilings.back();
-  std::string out =
-      fmt::format("\n{}: {}, {:.1f} MiB of weights{}, cache {}/{}, {}\n", model.file, model.type, model.weights.bytes / 1048576,
-                  model.packed ? " (repacked)" : "", model.type_k, model.type_v, counted(ceiling.threads, "thread"));
+  std::string out = fmt::format("\n{}: {}, {:.1f} MiB of weights{}, cache {}/{}, {}\n", model.file, model.type, mib(model.weights.bytes),
+                                model.packed ? " (repacked)" : "", model.type_k, model.type_v, counted(ceiling.threads, "thread"));
   out += fmt::format("min ms: bytes / bandwidth or operations / peak, whichever is longer; both are equal at {:.1f} tokens\n",
                      ridge_width(model, ceiling));
   if (model.weights.bytes < static_cast<double>(profile.cache_bytes))

@@ -11,6 +11,7 @@
 #include "launch/program/output/standard_output.hpp"
 #include "mpi/cluster/head.hpp"
 #include "node/lost_pages.hpp"
+#include "node/mib.hpp"
 #include "node/topology.hpp"
 #include "src/quantize/quantize.hpp"
 
@@ -52,10 +53,8 @@ void quantize_command(const QuantizeOptions& o) {
   const auto begin = std::chrono::steady_clock::now();
   write_planned(file, plan, pool, o.destination);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  constexpr double kMiB = 1048576.0;
-  print_error("{}: {} tensors, {:.1f} MiB -> {:.1f} MiB ({}) in {:.1f} s\n", o.destination, plan.tensors.size(),
-              static_cast<double>(plan.bytes_before) / kMiB, static_cast<double>(plan.bytes_after) / kMiB, quantize::kind_name(o.mix.kind),
-              seconds);
+  print_error("{}: {} tensors, {:.1f} MiB -> {:.1f} MiB ({}) in {:.1f} s\n", o.destination, plan.tensors.size(), mib(plan.bytes_before),
+              mib(plan.bytes_after), quantize::kind_name(o.mix.kind), seconds);
 }
 
 }  // namespace yamata

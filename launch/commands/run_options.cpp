@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "launch/commands/idle_flags.hpp"
 #include "launch/commands/presets.hpp"
@@ -45,6 +46,23 @@ void read_strategy(const GivenFlags& r, RunOptions& o) {
   if (speculates && !o.job.layout.guesses_text && !o.job.models.guess())
     throw UsageError(fmt::format("--strategy {} with {} needs a draft model or heads; name one with -md FILE.gguf or --heads FILE", name,
                                  o.speculation.lookup ? "--policy chain" : "--no-lookup"));
+}
+
+/// The window of lookahead decoding moves only if a run has the whole of it: that is what the flags default to, and what others may not
+/// cut.
+void read_window(const GivenFlags& r, const ModelFiles& models, SpeculationOptions& speculation) {
+  const LookaheadOptions& lookahead = speculation.lookahead;
+  if (!lookahead.on()) return;
+  PolicyOptions& policy = speculation.policy;
+  require(policy.name == "dynamic-tree", "--lookahead", "used with --policy dynamic-tree, as --preset lookahead does");
+  require(!models.guess(), "--lookahead", "used without -md, --heads and --mtp, whose guesses would take the place of its window");
+  if (!r.given("draft")) policy.draft = lookahead.nodes();
+  if (!r.given("tree-depth")) policy.depth = LookaheadOptions::kMost;
+  if (!r.given("tree-children")) policy.children = LookaheadOptions::kMost;
+  const auto whole = [&](int least) { return fmt::format("at least {} with this --lookahead, or its window is never whole", least); };
+  require(policy.draft >= lookahead.nodes(), "--draft", whole(lookahead.nodes()).c_str());
+  require(policy.depth >= lookahead.depth(), "--tree-depth", whole(lookahead.depth()).c_str());
+  require(policy.children >= lookahead.children(), "--tree-children", whole(lookahead.children()).c_str());
 }
 
 }  // namespace
@@ -105,9 +123,9 @@ RunOptions read_run(const GivenFlags& r) {
   o.speculation.typical = read_acceptance_rule(r, o.sampling);
   read_strategy(r, o);
   o.wants_ranks = read_preset(r, o.job, o.speculation);
-  require(!o.speculation.lookahead.on() || o.speculation.policy.name == "dynamic-tree", "--lookahead",
-          "used with --policy dynamic-tree, as --preset lookahead does");
+  read_window(r, o.job.models, o.speculation);
   o.idle_flags = idle_flags(r, {.models = o.job.models, .layout = o.job.layout, .speculation = o.speculation, .sampling = &o.sampling});
+  std::ranges::copy(preset_warnings(r, o.job), std::back_inserter(o.idle_flags));
   o.fewer_drafts = r.given("drafters") ? "fewer --drafters" : "a single -md";
   return o;
 }

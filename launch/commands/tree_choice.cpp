@@ -1,12 +1,15 @@
 #include "launch/commands/tree_choice.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "node/counted.hpp"
 #include "node/error.hpp"
 #include "node/median.hpp"
 #include "src/speculation/run_shape.hpp"
@@ -34,6 +37,13 @@ nlohmann::ordered_json choice_json(const TreeChoice& choice) {
           {"tree", guess_paths(choice.tree)}};
 }
 
+/// The other widths, each once.
+std::set<int> others_of(const std::vector<int>& widths, int width) {
+  std::set<int> others(widths.begin(), widths.end());
+  others.erase(width);
+  return others;
+}
+
 }  // namespace
 
 std::vector<TreeChoice> build_trees(const TreeRates& rates, const std::function<void()>& interrupted) {
@@ -53,17 +63,30 @@ std::vector<TreeChoice> build_trees(const TreeRates& rates, const std::function<
   return choices;
 }
 
-void measure_steps(TreeBench& bench, std::vector<TreeChoice>& choices, int rounds, const std::function<void()>& interrupted) {
+std::vector<int> measure_steps(TreeBench& bench, std::vector<TreeChoice>& choices, int rounds, const std::function<void()>& interrupted) {
   std::vector<std::vector<double>> target_s(choices.size()), heads_s(choices.size());
+  std::vector<int> best_widths;
   for (int round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < choices.size(); ++i) {
-      target_s[i].push_back(bench.target_s(choices[i].tree));
-      heads_s[i].push_back(bench.heads_s(choices[i].tree, static_cast<int>(std::lround(choices[i].tokens))));
+      TreeChoice& choice = choices[i];
+      target_s[i].push_back(choice.target_s = bench.target_s(choice.tree));
+      heads_s[i].push_back(choice.heads_s = bench.heads_s(choice.tree, static_cast<int>(std::lround(choice.tokens))));
       interrupted();
     }
+    best_widths.push_back(best_tree(choices).tree.width());
   }
   for (std::size_t i = 0; i < choices.size(); ++i)
     choices[i].target_s = median(std::move(target_s[i])), choices[i].heads_s = median(std::move(heads_s[i]));
+  return best_widths;
+}
+
+std::string disagreement(const std::vector<int>& best_widths, int best) {
+  const auto agree = std::ranges::count(best_widths, best);
+  if (2 * agree >= std::ssize(best_widths)) return "";
+  return fmt::format(
+      "only {} of {} found the tree of {} rows to be the fastest; others found {} rows: the choice is within the noise, so "
+      "measure longer with -r {}, or on a quieter machine\n",
+      agree, counted(std::ssize(best_widths), "round"), best, fmt::join(others_of(best_widths, best), ", "), 4 * best_widths.size());
 }
 
 const TreeChoice& best_tree(const std::vector<TreeChoice>& choices) {
@@ -105,7 +128,7 @@ std::string to_table(const TreeReport& report) {
   const TreeChoice& best = best_tree(report.choices);
   out += fmt::format("\nfastest tree: {} rows, {:.2f} of the speed without guesses; for --policy static-tree --tree {}\n",
                      best.tree.width(), best.tokens_per_s() / report.choices.front().tokens_per_s(), report.tree_file);
-  return out;
+  return out + disagreement(report.best_widths, best.tree.width());
 }
 
 std::string to_json(const TreeReport& report) {

@@ -22,12 +22,15 @@ struct TreeReport {
   std::string rates_file, tree_file, units;
   int context = 0;                    ///< tokens in the cache
   std::vector<TreeChoice> choices{};  ///< the first without guesses
+  std::vector<int> best_widths{};     ///< of the best tree in each round
 };
 
 /// The root alone, then refined trees of 2, 4, 8, 16, 32 and 64 rows; the last may be smaller if no other guess was ever right.
 std::vector<TreeChoice> build_trees(const TreeRates& rates, const std::function<void()>& interrupted);
-/// Sets the times, each the median of `rounds` in which all are measured in turn.
-void measure_steps(TreeBench& bench, std::vector<TreeChoice>& choices, int rounds, const std::function<void()>& interrupted);
+/// Sets the times, each the median of `rounds` in which all are measured in turn. Returns the width of the best tree in each round.
+std::vector<int> measure_steps(TreeBench& bench, std::vector<TreeChoice>& choices, int rounds, const std::function<void()>& interrupted);
+/// A line, with its end, if more than half of the rounds found another tree to be the best than `best`; else empty.
+std::string disagreement(const std::vector<int>& best_widths, int best);
 /// That with the most tokens per second, of those with guesses. The times must be set.
 const TreeChoice& best_tree(const std::vector<TreeChoice>& choices);
 

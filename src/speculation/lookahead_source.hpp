@@ -1,5 +1,6 @@
 #pragma once
 // Lookahead decoding: guesses from what the target said of guessed tokens, as a baseline.
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -20,6 +21,10 @@ struct LookaheadOptions {
   bool on() const { return window > 0; }
   /// The most nodes of a step, without the root: the window's and those of the n-grams to verify.
   int nodes() const { return window * (ngram - 1) - 1 + guesses * (ngram - 1); }
+  /// The depth of the tree with these nodes, and the most children of one of them.
+  int depth() const { return std::max(window + ngram - 3, ngram - 1); }
+  int children() const { return guesses + 2; }
+  static constexpr int kMost = 64;  ///< of all these
 };
 
 /// Lookahead decoding (Fu et al., arXiv 2402.02057), without a draft model. The window is a Jacobi iteration: N - 1 rows of W tokens, row

@@ -127,6 +127,8 @@ ERRORS = [
     (1, 'with heads or with a draft', 1, f'--preset dovetail --units cpu --draft-units cpu -md {DRAFT} --heads {HEADS["dgf"]}', ''),
     (1, 'leave out -md, --heads and --mtp', 1, '--preset sequential --mtp', ''),
     (1, 'and what drafts there take', 1, f'-ngl 2 -b 3 -c 64 --draft-units emulated -md {DRAFT}', 'discrete bytes=19300000'),
+    (1, 'what drafts there takes', 1, f'-ngl auto -b 3 -c 64 --draft-units emulated -md {DRAFT}', 'discrete bytes=1000000'),
+    (1, '--attention-cut must be left out with -ngl', 1, '--units cpu+emulated -ngl 3 --attention-cut dynamic', ''),
     (1, 'named twice', 1, '--units emulated+emulated:0', ''),
     (1, 'name one device and cores', 1, '--units emulated -ngl auto', ''),
     (1, 'leave out the shares', 1, '--units cpu=0.5+emulated=0.5 -ngl auto', ''),
@@ -257,6 +259,14 @@ def planned(cases, emulated, folder):
         if cases.wants(name):
             done = run([emulated, 'plan', '-m', TARGET, *flags.replace('HEADS', HEADS['dgf']).split()])
             cases.say(done.returncode == 1 and words in done.stderr and done.stderr.count('yamata: ') == 1, name)
+    name = 'plan and inspect without a device: a warning, and cores compute all layers'
+    if cases.wants(name):
+        for command in (['plan', '-t', '1', '-md', DRAFT], ['inspect']):
+            done = run([emulated, *command, '-m', TARGET, '-c', '64', '-ngl', 'auto'], 'none')
+            right = done.returncode == 0 and done.stderr.count('-ngl auto: no device for rank 0 (') == done.stderr.count('warning') == 1
+            cases.say(right and 'GPU  ' not in done.stdout and '8 of 8' not in done.stdout, f'{name}: {command[0]}')
+            if not right:
+                print(done.stdout, done.stderr)
     name = 'phases and peak memory'
     if cases.wants(name):
         out = pathlib.Path(folder, 'phases.json')
@@ -308,6 +318,11 @@ def errors(cases, plain, emulated, folder):
     if cases.wants(name):
         done = run(on_ranks(2, [emulated, *RUN, '-n', '4', '-ngl', '3', '-t', '1', '--layer-split', '0.5,0.5']), 'none')
         cases.say(done.returncode == 0 and done.stderr.count('no device for ranks 0 (') == 1 and done.stderr.count('warning') == 1, name)
+    name = '-ngl auto on a device that no layer fits into: one warning'
+    if cases.wants(name):
+        done = run(on_ranks(2, [emulated, *RUN, '-n', '4', '-ngl', 'auto', '-t', '1', '-b', '3', '-c', '64']), 'discrete bytes=1000000')
+        cases.say(done.returncode == 0 and done.stderr.count('no layer fits into the 0 MiB that the device of rank') ==
+                  done.stderr.count('warning') == 2, name)
     done = run([plain, *RUN, '--units', 'cuda:0'])
     refused = done.returncode == 1 and done.stderr.count('yamata: ') == 1 and '--units cuda:0' in done.stderr
     cases.say(refused, 'no card: --units cuda:0 is refused')

@@ -34,6 +34,19 @@ TEST(Flags, Batches_areLargerWithAGpu) {
   EXPECT_EQ(batch({"--units", "cuda:0", "-b", "7"}), 7);
 }
 
+TEST(Flags, AttentionCut_needsUnitsThatShareLayers) {
+  const Arguments job{"run", "-m", kModel, "-p", "x", "--attention-cut", "dynamic"};
+  EXPECT_NO_THROW(parse(joined(job, {"--units", "cpu:0+cpu:1"})));
+  EXPECT_NO_THROW(parse(joined(job, {"--units", "cpu+cuda:0", "-ngl", "0"})));
+  expect_refused(joined(job, {"--units", "cpu+cuda:0", "-ngl", "4"}), "--attention-cut must be left out with -ngl");
+  expect_refused(joined(job, {"--units", "cpu:0+cpu:1+cuda:0", "-ngl", "auto"}), "--attention-cut must be left out with -ngl");
+}
+
+TEST(Flags, SharesOfAProfile_areRefused) {
+  expect_refused({"profile", "-m", kModel, "--units", "cpu:0=0.5+cpu:1=0.5"}, "--units: profile measures the shares");
+  EXPECT_NO_THROW(parse({"profile", "-m", kModel, "--units", "cpu:0+cpu:1"}));
+}
+
 TEST(IdleFlags, OfGuessing_areNamedWhereNothingGuesses) {
   expect_lines(idle_in_run({}), {});
   expect_lines(idle_in_run({"--strategy", "iterative"}), {});

@@ -11,6 +11,15 @@ TEST(Flags, UnitsOfAPreset_areThoseThatItMeans) {
                  "as in --units cpu --draft-units cuda:0");
 }
 
+TEST(Flags, PresetOfAMachineWithAGpu_saysIfThereIsNone) {
+  const Arguments cores{"--preset", "dovetail", "--heads", kDraftHeads, "--units", "cpu:0", "--draft-units", "cpu:1"};
+  expect_lines(
+      idle_in_run(cores),
+      {"--preset dovetail has no GPU among its units, unlike the paper's machine; name one, as in --units cpu --draft-units cuda:0"});
+  expect_lines(idle_in_run({"--preset", "dovetail", "--heads", kDraftHeads, "--units", "cpu", "--draft-units", "cuda:0"}), {});
+  expect_lines(idle_in_run({"--preset", "dovetail", "--heads", kDraftHeads, "-ngl", "3", "--draft-units", "cpu"}), {});
+}
+
 /// `run` with this preset and flags.
 SpeculationOptions with_preset(const std::string& preset, const Arguments& more) {
   return std::get<RunOptions>(parse(joined({"run", "-m", kModel, "-p", "x", "--preset", preset}, more)).options).speculation;
@@ -61,7 +70,10 @@ TEST(Flags, StaticTreeOfAPreset_isThatOfItsFile) {
     EXPECT_EQ(std::get<RunOptions>(parse(joined(joined(job, heads), tree)).options).job.layout.strategy, Strategy::kSpeculative);
     expect_refused(joined(job, tree), "guesses with heads alone; name them with --heads FILE");
     expect_refused(joined(joined(job, tree), {"-md", kDraft}), "or share layers by --units alone, without a preset");
-    expect_refused(joined(job, heads), "find it with yamata acceptance --json rates.json and yamata profile --tree-from");
+    expect_refused(joined(job, heads), "find it with 'yamata acceptance -m " + kModel + " --heads " + kDraftHeads + " --no-lookup");
+    expect_refused(joined(job, heads), "then 'yamata profile -m " + kModel + " --heads " + kDraftHeads + " --units cpu:0+cpu:1" +
+                                           (std::string(preset) == "ghidorah" ? " --attention-cut dynamic" : "") +
+                                           " --tree-from rates.json --tree-out tree.json'");
     expect_refused(joined(joined(joined(job, heads), tree), {"--strategy", "iterative"}), "is --strategy speculative");
     expect_refused(joined(joined(joined(job, heads), tree), {"--policy", "best-first"}), "--policy must be static-tree where --tree");
   }
@@ -133,6 +145,23 @@ TEST(Flags, Lookahead_isTheOnlySourceOfItsPreset) {
   expect_refused({"simulate", "--lookahead", "7,5,7"}, "--lookahead");
   expect_lines(idle_in_run({"--policy", "dynamic-tree", "--draft", "55", "--lookahead", "7,5,7", "--suffix-store", "s"}),
                {"--suffix-store does nothing with"});
+}
+
+TEST(Flags, WindowOfLookaheadDecoding_isWhole) {
+  const Arguments job{"run", "-m", kModel, "-p", "x", "--policy", "dynamic-tree", "--lookahead", "4,3,6"};
+  const auto policy = std::get<RunOptions>(parse(job).options).speculation.policy;
+  EXPECT_EQ(policy.draft, 10 * 2 - 1);
+  EXPECT_EQ(policy.depth, 64);
+  EXPECT_EQ(policy.children, 64);
+  const Arguments preset{"run", "-m", kModel, "-p", "x", "--preset", "lookahead", "--lookahead", "4,3,6"};
+  for (const Arguments& one : {job, preset}) {
+    EXPECT_NO_THROW(parse(joined(one, {"--draft", "19", "--tree-depth", "4", "--tree-children", "8"})));
+    expect_refused(joined(one, {"--draft", "18"}), "--draft must be at least 19 with this --lookahead");
+    expect_refused(joined(one, {"--tree-depth", "3"}), "--tree-depth must be at least 4");
+    expect_refused(joined(one, {"--tree-children", "7"}), "--tree-children must be at least 8");
+  }
+  for (const Arguments& more : {Arguments{"-md", kDraft}, {"--heads", kDraftHeads}, {"--mtp"}})
+    expect_refused(joined(job, more), "--lookahead must be used without -md, --heads and --mtp");
 }
 
 TEST(Flags, Sequences_areThoseOfOnePolicy) {

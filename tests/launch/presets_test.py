@@ -189,6 +189,12 @@ def shared(presets):
     for name in ('medusa-em', 'ghidorah'):
         found = presets.play(presets.plain, PROMPTS[:2], TOKENS, ['--preset', name, '--units', cores, *tree])
         presets.say(found == (True, passes[:2]), f'{name} on {cores}: the text of one plain rank, and the passes of medusa')
+    other = pathlib.Path(presets.cache, 'other')
+    run([presets.plain, 'profile', '-m', TARGET, '--units', cores, '--attention-cut', 'dynamic'], str(other))
+    presets.cache, before = str(other), presets.cache
+    presets.say(presets.play(presets.plain, PROMPTS[:1], TOKENS, ['--preset', 'ghidorah', '--units', cores, *tree]) == (True, passes[:1]),
+                'ghidorah with the moving boundary that was measured, without a flag')
+    presets.cache = before
     if not THOROUGH:
         return
     run([presets.emulated, 'profile', '-m', TARGET, '--units', 'emulated+cpu'], presets.cache)

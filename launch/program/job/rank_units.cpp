@@ -124,28 +124,39 @@ std::unique_ptr<ComputeUnit> RankUnits::make_unit(const std::vector<UnitSpec>& u
   } else {
     const bool given = units.front().share.has_value();
     auto split = make_split_unit(units, !given && options_.share_rule == ShareRule::kAdaptive, isa_, place());
-    split->divide_attention(options_.attention_cut);
-    if (!given) begin_shares(*split, units);
+    const AttentionCut cut = attention_cut(units);
+    split->divide_attention(cut);
+    if (!given) begin_shares(*split, units, cut);
     unit = std::move(split);
   }
   if (const char* factor = std::getenv("YAMATA_SLOW")) unit->slow_down(std::strtod(factor, nullptr));  // see launch/emulate
   return unit;
 }
 
+/// The profile of these units, if one was measured within a day.
+std::optional<UnitProfile> RankUnits::kept_profile(const std::vector<UnitSpec>& units, AttentionCut cut) const {
+  const std::size_t own = only_guesses() ? models_.own() : 0;
+  if (!models_.find(own)) return std::nullopt;
+  return read_unit_profile(measurement_folder(), key(own, threads(), kept_name(units, cut)), std::time(nullptr));
+}
+
+/// As the flag says; without it, tuned shares are those of Ghidorah's moving boundary, if they were measured.
+AttentionCut RankUnits::attention_cut(const std::vector<UnitSpec>& units) const {
+  const bool open = options_.share_rule == ShareRule::kTuned && !options_.attention_cut_given;
+  return open && kept_profile(units, AttentionCut::kDynamic) ? AttentionCut::kDynamic : options_.attention_cut;
+}
+
 /// Sets the measured shares, if the units together are still as fast as in that measurement.
-void RankUnits::begin_shares(SplitUnit& unit, const std::vector<UnitSpec>& units) const {
+void RankUnits::begin_shares(SplitUnit& unit, const std::vector<UnitSpec>& units, AttentionCut cut) const {
   const std::size_t own = only_guesses() ? models_.own() : 0;
   const ModelFile* model = models_.find(own);
   if (!model) return;
-  const auto kept =
-      read_unit_profile(measurement_folder(), key(own, threads(), kept_name(units, options_.attention_cut)), std::time(nullptr));
+  const auto kept = kept_profile(units, cut);
   if (!kept && options_.share_rule != ShareRule::kAdaptive)
-    throw UsageError(
-        fmt::format("the preset needs the units' speeds, measured within a day; run yamata profile -m {} --units {}{} first",
-                    models_.path(own), names_of(units),
-                    options_.attention_cut == AttentionCut::kHeads
-                        ? ""
-                        : fmt::format(" --attention-cut {}", kAttentionCutNames[static_cast<std::size_t>(options_.attention_cut)])));
+    throw UsageError(fmt::format(
+        "the preset needs the units' speeds, measured within a day; run yamata profile -m {} --units {}{} first", models_.path(own),
+        names_of(units),
+        cut == AttentionCut::kHeads ? "" : fmt::format(" --attention-cut {}", kAttentionCutNames[static_cast<std::size_t>(cut)])));
   if (!kept) return;
   apply(*kept, options_.share_rule, unit);
   if (options_.share_rule != ShareRule::kAdaptive) return;
@@ -167,6 +178,10 @@ std::uint64_t RankUnits::shared_bytes() const {
     bytes = std::max(bytes, SplitUnit::scratch_bytes(needs, static_cast<int>(sharing)));
   }
   return bytes;
+}
+
+std::uint64_t RankUnits::first_layers_bytes() const {
+  return first_layers_ == 0 ? 0 : device_bytes(std::ranges::find_if(units_, &UnitSpec::device)->name, location_.local_rank).free;
 }
 
 /// A device that computes whole layers has them in its own memory.

@@ -13,6 +13,7 @@
 #include "launch/program/options/options.hpp"
 #include "launch/program/planning/measurement_cache.hpp"
 #include "launch/program/planning/thread_choice.hpp"
+#include "launch/program/planning/unit_profile.hpp"
 #include "launch/program/planning/units.hpp"
 #include "mpi/protocol/wire.hpp"
 #include "node/compute_unit.hpp"
@@ -49,8 +50,10 @@ class RankUnits {
   bool has_draft_units() const { return !draft_units_.empty(); }
   /// These units, as in --draft-units.
   std::string draft_names() const { return names_of(draft_units_); }
-  /// Number of the target's first layers that a device computes alone.
+  /// Number of the target's first layers that a device computes alone, or wire::kLayersThatFit.
   int first_layers() const { return first_layers_; }
+  /// Free bytes of that device; 0 if there is none.
+  std::uint64_t first_layers_bytes() const;
   int threads() const { return static_cast<int>(threads_.cpus.size()); }
 
   /// For what a measured speed of the target holds.
@@ -67,7 +70,9 @@ class RankUnits {
   MeasurementKey key(std::size_t model, int threads, const std::string& units) const;
   bool drafts_beside_layers() const;
   std::unique_ptr<ComputeUnit> make_unit(const std::vector<UnitSpec>& units) const;
-  void begin_shares(SplitUnit& unit, const std::vector<UnitSpec>& units) const;
+  std::optional<UnitProfile> kept_profile(const std::vector<UnitSpec>& units, AttentionCut cut) const;
+  AttentionCut attention_cut(const std::vector<UnitSpec>& units) const;
+  void begin_shares(SplitUnit& unit, const std::vector<UnitSpec>& units, AttentionCut cut) const;
   std::uint64_t shared_bytes() const;
   std::uint64_t available_bytes() const;
 

@@ -104,7 +104,10 @@ void read_ranks(const GivenFlags& r, JobOptions& job) {
   job.compute.numa = read_numa(r);
   job.compute.units = read_units(r);
   job.compute.attention_cut = parse_attention_cut(r.text("attention-cut"), job.compute.units);
+  job.compute.attention_cut_given = r.given("attention-cut");
   if (r.given("gpu-layers")) job.compute.gpu_layers = parse_gpu_layers(r.text("gpu-layers"), job.compute.units);
+  require(job.compute.attention_cut == AttentionCut::kHeads || job.compute.gpu_layers.value_or(0) == 0, "--attention-cut",
+          "left out with -ngl, with which no layer is divided between cores and device");
   job.compute.repack = !r.given("no-repack");
   const auto timeout = r.number<double>("timeout");
   require(timeout >= 0.5 && timeout <= 86400, "--timeout", "between 0.5 and 86400 seconds");
@@ -353,10 +356,11 @@ LookaheadOptions read_lookahead(const GivenFlags& r) {
   std::array<int, 3> numbers{};
   for (std::size_t i = 0; i < 3; ++i) {
     const auto [end, error] = std::from_chars(words[i].data(), words[i].data() + words[i].size(), numbers[i]);
-    require(error == std::errc{} && end == words[i].data() + words[i].size() && numbers[i] >= 1 && numbers[i] <= 64, "--lookahead", kShape);
+    require(error == std::errc{} && end == words[i].data() + words[i].size() && numbers[i] >= 1 && numbers[i] <= LookaheadOptions::kMost,
+            "--lookahead", kShape);
   }
   options = {.window = numbers[0], .ngram = numbers[1], .guesses = numbers[2]};
-  require(options.ngram >= 2 && options.nodes() <= 64, "--lookahead", kShape);
+  require(options.ngram >= 2 && options.nodes() <= LookaheadOptions::kMost, "--lookahead", kShape);
   return options;
 }
 

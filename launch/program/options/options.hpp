@@ -63,6 +63,7 @@ struct ComputeOptions {
   std::vector<UnitSpec> draft_units;  ///< --draft-units: for drafts and heads; empty: the same
   ShareRule share_rule = ShareRule::kAdaptive;
   AttentionCut attention_cut = AttentionCut::kHeads;  ///< --attention-cut
+  bool attention_cut_given = false;
   Numa numa = Numa::kAuto;
   bool repack = true;
 };

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "node/counted.hpp"
+#include "node/mib.hpp"
 #include "src/speculation/run_shape.hpp"
 
 namespace yamata {
@@ -74,7 +75,7 @@ std::string phase_lines(const Generation& r) {
                                 all.verify_s, all.draft_s, all.transfer_s, r.sample_s);
   for (std::size_t i = 0; i < r.per_rank.size(); ++i)
     if (const std::uint64_t peak = r.per_rank[i].device_peak_bytes; peak > 0)
-      out += fmt::format("rank {} used at most {:.1f} MiB of its device's memory\n", i, static_cast<double>(peak) / 1048576);
+      out += fmt::format("rank {} used at most {:.1f} MiB of its device's memory\n", i, mib(peak));
   return out;
 }
 
@@ -314,11 +315,11 @@ std::string to_table(const Generation& r) {
                      "model MiB");
   for (std::size_t i = 0; i < r.per_rank.size(); ++i) {
     const wire::Report& p = r.per_rank[i];
-    const auto scaled = [](std::uint64_t bytes, double unit) { return fmt::format("{:.1f}", static_cast<double>(bytes) / unit); };
+    const auto text = [](double number) { return fmt::format("{:.1f}", number); };
     const std::string layers = held_layers(p);
     out += fmt::format(kRow, i, p.host, p.role, layers, named(p) ? "-" : p.isa, p.threads, fmt::format("{:.2f}", p.busy_s),
-                       fmt::format("{:.2f}", p.wait_s), p.runs, p.runs_skipped, scaled(p.bytes_sent, 1024), scaled(p.rss_bytes, 1048576),
-                       scaled(p.mapped_bytes, 1048576));
+                       fmt::format("{:.2f}", p.wait_s), p.runs, p.runs_skipped, text(1024 * mib(p.bytes_sent)), text(mib(p.rss_bytes)),
+                       text(mib(p.mapped_bytes)));
   }
   for (std::size_t i = 0; i < r.per_rank.size(); ++i) {
     const wire::Report& p = r.per_rank[i];

@@ -85,6 +85,21 @@ TEST(TreeChoice, TheBest_hasTheMostTokensPerSecond) {
   EXPECT_EQ(json["choices"][3]["tree"].size(), 7u);
 }
 
+TEST(TreeChoice, RoundsThatDisagree_areALine) {
+  EXPECT_EQ(disagreement({8, 8, 16}, 8), "");
+  EXPECT_EQ(disagreement({8, 4}, 8), "");
+  EXPECT_EQ(disagreement({16}, 16), "");
+  const std::string line = disagreement({8, 4, 16, 16, 8}, 8);
+  EXPECT_TRUE(line.starts_with("only 2 of 5 rounds found the tree of 8 rows to be the fastest; others found 4, 16 rows:")) << line;
+  EXPECT_NE(line.find("-r 20"), std::string::npos) << line;
+  TreeReport report;
+  report.choices = {choice(1, 1, 1, 0), choice(2, 1.6, 2, 1), choice(4, 2, 2, 1)};
+  report.best_widths = {2, 4, 2};
+  EXPECT_NE(to_table(report).find("\nonly 1 of 3 rounds found the tree of 4 rows"), std::string::npos) << to_table(report);
+  report.best_widths = {4, 4, 2};
+  EXPECT_EQ(to_table(report).find("rounds found"), std::string::npos);
+}
+
 TEST(TreeChoice, TheContext_leavesRoomForTheWidestTree) {
   Hyperparameters h;
   h.context = 2048;
