@@ -109,6 +109,12 @@ void engine_command(Job& job, const EngineOptions& options) {
   } catch (const RankLost& lost) {
     front_end.lost(lost.rank, lost.what());
     throw;
+  } catch (const Job::EndedWithOthers&) {
+    front_end.say({{"is", "lost"}, {"why", "a rank has ended"}});
+    throw;
+  } catch (const ClusterError& error) {
+    front_end.say({{"is", "lost"}, {"why", error.what()}});
+    throw;
   } catch (const Interrupted&) {
     if (!front_end.gone()) throw;
     return;

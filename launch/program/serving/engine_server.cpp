@@ -21,7 +21,9 @@ JsonLine fault_of(const JsonLine& line, const std::string& message) {
 EngineServer::EngineServer(Head& head, Engine& engine, const ServedModel& model, FrontEnd& front_end)
     : head_(head), engine_(engine), model_(model), front_end_(front_end) {}
 
-EngineServer::~EngineServer() { cancel_all(); }
+EngineServer::~EngineServer() {
+  if (!broken_) cancel_all();
+}
 
 bool EngineServer::done() const { return (stopping_ && open_.empty()) || front_end_.output_lost(); }
 
@@ -33,7 +35,7 @@ void EngineServer::run() {
       if (!anything) rest();
     }
   } catch (...) {
-    cancel_all();
+    broken_ = true;  // who waits for an answer must not take what there is for all of it
     throw;
   }
   cancel_all();
@@ -124,7 +126,9 @@ void EngineServer::submit(const JsonLine& line) {
     throw Refusal{"bad_value", "id", "there is a request with this id"};
   if (stopping_ || open_.size() >= kMostOpen) throw Refusal{"full", "", stopping_ ? "the engine is ending" : "too many requests are open"};
   Submission submission = read_submission(line, model_);
-  auto text = std::make_unique<ServedText>(id, submission, model_.tokenizer, [this](const JsonLine& message) { front_end_.say(message); });
+  auto text = std::make_unique<ServedText>(id, submission, model_.tokenizer, [this](const JsonLine& message) {
+    if (!broken_) front_end_.say(message);
+  });
   if (text->end_with_kept()) return;
   ServedText& its = *text;
   const RequestId request = engine_.submit(std::move(submission.request), its);

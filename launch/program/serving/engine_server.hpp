@@ -37,8 +37,8 @@ class EngineServer {
   EngineServer(const EngineServer&) = delete;
   EngineServer& operator=(const EngineServer&) = delete;
 
-  /// Serves until the front end has said `stop` and all is done, or is gone. If the head throws, open requests are cancelled, and the error
-  /// is passed to the caller.
+  /// Serves until the front end has said `stop` and all is done, or is gone. If the head throws, nothing more is said of open requests, and
+  /// the error is passed to the caller.
   void run();
   /// Does what is possible now; true if anything happened. Without waiting.
   bool step();
@@ -66,7 +66,7 @@ class EngineServer {
   const ServedModel& model_;
   FrontEnd& front_end_;
   std::deque<Open> open_;
-  bool stopping_ = false;
+  bool stopping_ = false, broken_ = false;
   Clock::time_point alive_said_{}, progress_said_{};
   std::size_t computed_said_ = 0;
 };

@@ -19,6 +19,13 @@ void StandardFrontEnd::wake() {
   transport_.wake();
 }
 
+bool StandardFrontEnd::input_ended() const {
+  constexpr std::chrono::milliseconds kLauncherEnds{300};
+  if (!input_.ended()) return false;
+  if (!ended_since_) ended_since_ = Clock::now();
+  return transport_.size() == 1 || Clock::now() - *ended_since_ > kLauncherEnds;
+}
+
 void StandardFrontEnd::joined(int rank, const std::string& host) {
   if (hosts_.size() <= static_cast<std::size_t>(rank)) hosts_.resize(static_cast<std::size_t>(rank) + 1);
   hosts_[static_cast<std::size_t>(rank)] = host;

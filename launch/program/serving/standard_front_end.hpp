@@ -1,6 +1,7 @@
 #pragma once
 // The front end at standard input and output.
 #include <atomic>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,8 @@ class StandardFrontEnd final : public FrontEnd {
   explicit StandardFrontEnd(Transport& transport);
 
   std::optional<std::string> take() override { return input_.take(); }
-  bool input_ended() const override { return input_.ended(); }
+  /// With several ranks, this is known a moment later: a launcher that ends the job because a rank has ended closes the input first.
+  bool input_ended() const override;
   void say(const JsonLine& message) override { output_.say(message); }
   bool output_lost() const override { return output_.lost(); }
 
@@ -38,6 +40,7 @@ class StandardFrontEnd final : public FrontEnd {
   std::atomic<bool> serving_{false};
   std::atomic<int> loaded_permille_{0};
   Clock::time_point loading_said_{};
+  mutable std::optional<Clock::time_point> ended_since_;
   std::vector<std::string> hosts_;
   OutputLines output_;
   InputLines input_;

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -53,6 +54,21 @@ class Engine:
         return code
 
 
+def process_of(launcher, rank):
+    """The process of a rank below this mpirun: not its guard, which has a child."""
+    found = {}
+    for process in (int(name) for name in os.listdir('/proc') if name.isdigit()):
+        try:
+            own = pathlib.Path(f'/proc/{process}/environ').read_bytes().split(b'\0')
+            parent = int(pathlib.Path(f'/proc/{process}/stat').read_text().rsplit(')', 1)[1].split()[1])
+        except OSError:
+            continue
+        if f'OMPI_COMM_WORLD_RANK={rank}'.encode() in own:
+            found[process] = parent
+    above = {process for process, parent in found.items() if parent == launcher}
+    return next(process for process, parent in found.items() if parent in above)
+
+
 def run(prompt, most, sampling, stops):
     """(text, ids) of yamata run."""
     with tempfile.TemporaryDirectory() as folder:
@@ -93,6 +109,15 @@ class EngineTest(unittest.TestCase):
 
     def test_with_a_drafter(self):
         self.compare(3, '-md', MODEL.replace('target-q8_0', 'draft-q8_0'))
+
+    def test_a_lost_rank_ends_the_job(self):
+        engine = Engine(3)
+        engine.send(do='submit', id=1, prompt='Once upon', sampling={'ignore_eos': True})
+        engine.wait(lambda line: line['is'] == 'text')
+        os.kill(process_of(engine.process.pid, 2), signal.SIGKILL)
+        last = engine.wait(lambda line: line['is'] in ('done', 'lost'))
+        self.assertIn(last.get('reason', 'lost'), ('lost', 'cancelled'))  # mpirun closes the input first
+        self.assertEqual(engine.end(), 3)
 
     def test_stop_lets_a_text_finish(self):
         engine = Engine(1)
