@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "launch/commands/commands.hpp"
+#include "launch/program/input/input_text.hpp"
 #include "launch/program/job/guessing.hpp"
 #include "launch/program/job/job.hpp"
 #include "launch/program/job/job_text.hpp"
@@ -19,6 +21,8 @@
 #include "mpi/engine/engine.hpp"
 #include "node/error.hpp"
 #include "node/mapped_file.hpp"
+#include "src/grammar/json_schema.hpp"
+#include "src/grammar/tokenizer_vocabulary.hpp"
 #include "src/tokenizer/stop_finder.hpp"
 #include "src/tokenizer/tokenizer.hpp"
 
@@ -99,6 +103,17 @@ Request make_request(const RunOptions& options, std::vector<TokenId> prompt, con
   return request;
 }
 
+/// The automaton of --json-schema; nothing without it.
+std::optional<ByteAutomaton> read_schema(const RunOptions& options) {
+  if (options.schema_file.empty()) return std::nullopt;
+  const std::string schema = read_text(options.schema_file, {"--json-schema", 1});
+  try {
+    return compile_json_schema(schema, options.schema);
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("--json-schema {}: {}", options.schema_file, error.what()));
+  }
+}
+
 /// Warns of flags about guesses that have no effect, or not the one that they are for.
 void warn_of_no_guesses(const Job& job, const RunOptions& options) {
   std::ranges::for_each(options.idle_flags, warn);
@@ -131,10 +146,12 @@ void run_command(Job& job, const RunOptions& options) {
                  {options.trace_file, OutputKind::kTrace},
                  {options.speculation.suffix_store, OutputKind::kSuffixStore}},
                 options.inputs());
+  std::optional<ByteAutomaton> schema = read_schema(options);
   job.open();
   const JobRank& rank = job.rank();
   const auto tokenizer = Tokenizer::load(rank.models().target().file, options.text.pre_tokenizer);
   Request request = make_request(options, read_prompt(job, options, *tokenizer), *tokenizer);
+  if (schema) request.grammar = std::make_shared<TokenGrammar>(grammar_vocabulary(*tokenizer), std::move(*schema));
   std::vector<VocabularyMap> vocabularies = map_vocabularies(rank, *tokenizer, options.text.pre_tokenizer);
   const SuffixFile store(options.speculation.suffix_store, vocabulary(*tokenizer));
   const auto memory = std::make_shared<SuffixMemory>();

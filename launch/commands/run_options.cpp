@@ -37,6 +37,22 @@ std::optional<TypicalAcceptance> read_acceptance_rule(const GivenFlags& r, const
   return typical;
 }
 
+void add_schema(Flags& flags) {
+  auto add = flags.group("Text");
+  add("--json-schema", "Only text that is valid JSON for the schema in this file", FlagKind::kFile, "FILE");
+  add("--schema-after", "With --json-schema: any text may come first, up to and including TEXT, such as '</think>'", FlagKind::kText,
+      "TEXT");
+}
+
+void read_schema(const GivenFlags& r, RunOptions& o) {
+  o.schema_file = r.text("json-schema");
+  o.schema.trigger = r.text("schema-after");
+  if (o.schema_file.empty() && !o.schema.trigger.empty())
+    throw UsageError("--schema-after needs a schema; name one with --json-schema FILE");
+  if (!o.schema_file.empty() && o.ignore_eos)
+    throw UsageError("--ignore-eos with --json-schema: the schema says where the text ends; leave it out");
+}
+
 void read_strategy(const GivenFlags& r, RunOptions& o) {
   const auto name = r.text("strategy");
   o.job.layout.strategy = find_strategy(name);
@@ -69,7 +85,7 @@ void read_window(const GivenFlags& r, const ModelFiles& models, SpeculationOptio
 
 std::vector<std::string> RunOptions::inputs() const {
   std::vector<std::string> files = job.models.all();
-  files.insert(files.end(), {text.file, speculation.tree_file, speculation.datastore});
+  files.insert(files.end(), {text.file, speculation.tree_file, speculation.datastore, schema_file});
   return files;
 }
 
@@ -79,6 +95,7 @@ Flags run_flags() {
   flags.group("Text")("--chat", "The text is a message: wrap it in the model's chat template, as launch/serve does");
   flags.group("Text")("-n, --predict", "Tokens to generate", FlagKind::kInt, "N", "128");
   flags.group("Text")("--stop", "End the text before this one; repeatable", FlagKind::kText, "TEXT");
+  add_schema(flags);
   add_sampling(flags);
   add_speculation(flags,
                   "iterative (no guessing), speculative or pipeinfer; the text is the same with each; without a draft the latter two guess "
@@ -110,6 +127,7 @@ RunOptions read_run(const GivenFlags& r) {
   require(std::ranges::find(o.stops, "") == o.stops.end(), "--stop", "a text that is not empty");
   o.ignore_eos = r.given("ignore-eos");
   o.logits_checksum = r.given("logits-checksum");
+  read_schema(r, o);
   if (o.logits_checksum && o.json_file.empty()) throw UsageError("--logits-checksum goes into the JSON; name a file with --json FILE");
   read_drafts(r, o.job);
   o.speculation = read_speculation(r, preset_policy(r));

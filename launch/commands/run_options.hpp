@@ -5,6 +5,7 @@
 
 #include "launch/program/options/given_flags.hpp"
 #include "launch/program/options/options.hpp"
+#include "src/grammar/json_schema.hpp"
 
 namespace yamata {
 
@@ -17,6 +18,8 @@ struct RunOptions {
   std::vector<std::string> stops;  ///< --stop
   bool chat = false;               ///< --chat: the text is a message, to be wrapped in the model's template
   bool ignore_eos = false, logits_checksum = false;
+  std::string schema_file;  ///< --json-schema
+  SchemaOptions schema;
   std::string json_file, csv_file, trace_file;
   bool wants_ranks = false;             ///< the preset's guesses have no pipeline on a single rank
   std::vector<std::string> idle_flags;  ///< lines about flags without effect

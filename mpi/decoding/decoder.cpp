@@ -39,7 +39,12 @@ Decoder::Decoder(Pipeline& target, GuessSources& sources, const DecodeOptions& o
 void Decoder::begin(const std::vector<std::int32_t>& prompt, CachedBeginning cached) {
   began_ = Clock::now();
   busy_before_s_ = target_.stage().counters().busy_s;
-  runs_.begin(prompt, cached);
+  std::uint32_t state = TokenGrammar::kForbidden;
+  if (options_.grammar) {
+    forced_.emplace(sources_.next_index(), *options_.grammar, std::span(prompt).last(static_cast<std::size_t>(options_.kept)));
+    state = forced_->state();
+  }
+  runs_.begin(prompt, cached, options_.grammar.get(), state);
   if (options_.kept_texts > 0) runs_.send_operations();  // before texts are removed to make room
   prompt_computed_ = reused_ = static_cast<std::size_t>(cached.tokens);
   for (const auto& source : sources_.all()) source->begin(options_.request);
@@ -195,6 +200,7 @@ void Decoder::commit(std::int32_t token) {
   const NodeId child = tree.child(tree.root().id, token);
   const bool accepted = child != kNoNode && tree.at(child).sent;
   for (const auto& source : sources_.all()) source->learn(tree, token);
+  if (forced_) forced_->learn(tree, token);
   runs_.commit(token);
   policy_->committed(accepted);
   tree_changed_ = true;
@@ -211,6 +217,7 @@ void Decoder::ask_sources() {
   ++epoch_;
   turn_ = sources_.whose_turn();
   sends_root_alone_ = false;
+  if (forced_) tree_changed_ |= forced_->guess(runs_.tree(), text(), {.epoch = epoch_, .most = options_.policy.draft});
   // A draft for which the root waits is asked after the others, because it matters what they have guessed.
   for (const bool last : {false, true}) {
     sends_root_alone_ = last && measures_alone();
@@ -337,7 +344,8 @@ std::size_t Decoder::free_guess_cells() const {
 bool Decoder::submit(std::span<const NodeId> nodes) {
   std::vector<NodeId> fit;
   for (const NodeId id : nodes) {
-    if (runs_.tree().at(id).position < options_.context) fit.push_back(id);
+    const TreeNode& node = runs_.tree().at(id);
+    if (node.position < options_.context && !node.forbidden) fit.push_back(id);
   }
   const TreeRuns::Run* run = runs_.submit(fit);
   if (!run) return false;

@@ -8,8 +8,10 @@
 #include "mpi/decoding/guess_sources.hpp"
 #include "mpi/decoding/tree_runs.hpp"
 #include "node/clock.hpp"
+#include "src/grammar/token_grammar.hpp"
 #include "src/sampling/typical.hpp"
 #include "src/speculation/cost_model.hpp"
+#include "src/speculation/forced_guesses.hpp"
 #include "src/speculation/link_rate.hpp"
 #include "src/speculation/policy.hpp"
 #include "src/speculation/text_rate.hpp"
@@ -47,6 +49,8 @@ struct DecodeOptions {
   LookaheadOptions lookahead{};   ///< --lookahead: with `lookup`, no text
   /// --cancel-route
   CancelRoute cancel_route = CancelRoute::kDirect;
+  std::shared_ptr<TokenGrammar> grammar{};     ///< which tokens may follow the text; nothing: any
+  std::int32_t kept = 0;                       ///< with it, the last tokens of the prompt that are the beginning of the text
   std::optional<TypicalAcceptance> typical{};  ///< --acceptance typical; nothing: a guess is accepted if it is the sampled token
 };
 
@@ -139,6 +143,7 @@ class Decoder {
   Choose choose_;
   OnToken on_token_;
   std::unique_ptr<Policy> policy_;
+  std::optional<ForcedGuesses> forced_;  // if there is a grammar
   const FeatureReaders readers_;
   TreeRuns runs_;
   std::uint64_t epoch_ = 0;

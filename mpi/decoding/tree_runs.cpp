@@ -5,7 +5,7 @@
 
 namespace yamata {
 
-void TreeRuns::begin(std::span<const std::int32_t> text, CachedBeginning cached) {
+void TreeRuns::begin(std::span<const std::int32_t> text, CachedBeginning cached, TokenGrammar* grammar, std::uint32_t state) {
   cancel_rest(true);
   runs_.clear();
   partitions_ = Partitions(sequences_);
@@ -15,7 +15,7 @@ void TreeRuns::begin(std::span<const std::int32_t> text, CachedBeginning cached)
   // Heads cannot read the first token, because there are no features before it.
   text_sent_ = wants_.features_read > 0 ? 1 : static_cast<std::size_t>(cached.tokens);
   features_.clear();
-  tree_.emplace(text_.back(), static_cast<std::int32_t>(text_.size()) - 1);
+  tree_.emplace(text_.back(), static_cast<std::int32_t>(text_.size()) - 1, grammar, state);
 }
 
 void TreeRuns::commit(std::int32_t token, bool keeps_guesses) {

@@ -52,8 +52,9 @@ class TreeRuns {
       : pipeline_(pipeline), sequences_(sequences), partitions_(sequences), wants_(std::move(wants)) {}
 
   /// Begins a text of at least one token, of which nothing is computed yet; its last token is the tree's root. The earlier text is over:
-  /// its runs are cancelled, and the sequences are emptied before the first token is placed. `cached`: less than the text.
-  void begin(std::span<const std::int32_t> text, CachedBeginning cached = {});
+  /// its runs are cancelled, and the sequences are emptied before the first token is placed. `cached`: less than the text. `grammar`: which
+  /// tokens may follow, from `state` on; nullptr: any. It outlives the text.
+  void begin(std::span<const std::int32_t> text, CachedBeginning cached = {}, TokenGrammar* grammar = nullptr, std::uint32_t state = 0);
   /// Sends the cache operations that are due, rather than with the next run.
   void send_operations();
   bool begun() const { return tree_.has_value(); }

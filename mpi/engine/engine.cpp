@@ -25,12 +25,23 @@ class Checksum {
   Fnv1a hash_;
 };
 
+/// How many of a row's highest logits sampling reads; 0: all.
+std::size_t sampled_logits(const Request& request) {
+  const auto answer = static_cast<std::size_t>(std::max(0, request.kept)) + static_cast<std::size_t>(std::max(0, request.generate));
+  return logits_read(request.sampling, request.banned.size(), answer);
+}
+
 /// How many of a row's highest logits are requested; 0: all.
 std::size_t logits_of(const DecodeOptions& options, const Request& request) {
-  if (request.checksum || options.typical || request.filter) return 0;
-  const auto answer = static_cast<std::size_t>(std::max(0, request.kept)) + static_cast<std::size_t>(std::max(0, request.generate));
-  const std::size_t read = logits_read(request.sampling, request.banned.size(), answer);
+  if (request.checksum || options.typical || request.grammar) return 0;
+  const std::size_t read = sampled_logits(request);
   return read == 0 ? 0 : std::max(read, static_cast<std::size_t>(request.logprobs.value_or(0)));
+}
+
+/// The state of the request's grammar behind the kept tokens.
+TokenGrammar::State state_behind_kept(const Request& request) {
+  if (!request.grammar) return TokenGrammar::kForbidden;
+  return request.grammar->after_all(std::span(request.prompt).last(static_cast<std::size_t>(request.kept)));
 }
 
 DecodeOptions options_of(DecodeOptions options, RequestId id, const Request& request) {
@@ -38,6 +49,8 @@ DecodeOptions options_of(DecodeOptions options, RequestId id, const Request& req
   options.generate = request.generate;
   options.logits = logits_of(options, request);
   options.sums = request.logprobs.has_value();
+  options.grammar = request.grammar;
+  options.kept = request.kept;
   if (options.typical) options.typical->banned = request.banned;
   return options;
 }
@@ -74,6 +87,7 @@ class Engine::Text {
         drafters_(engine.sources_.drafters()),
         context_(engine.options_.context),
         sampler_(request_.sampling, request_.prompt.size() - static_cast<std::size_t>(request_.kept)),
+        grammar_state_(state_behind_kept(request_)),
         decoder_(
             engine.head_.target(), engine.sources_, options_of(engine.options_, waiting.id, request_),
             [this](std::vector<float>& logits, std::span<const std::int32_t> history) {
@@ -127,7 +141,7 @@ class Engine::Text {
     }
     const auto began = Clock::now();
     const std::vector<TokenLogprob> top = note_probabilities(logits);
-    if (request_.filter) request_.filter->restrict(logits);
+    if (request_.grammar) request_.grammar->restrict(grammar_state_, logits, sampled_logits(request_));
     const std::int32_t token = sampler_.sample(logits, history, static_cast<std::int64_t>(history.size()));
     completion_.sample_s += Clock::seconds_since(began);
     if (request_.logprobs) tell_probability(token, top);
@@ -163,8 +177,11 @@ class Engine::Text {
       const auto choices = drafters_.front()->calibration().last_choices();
       completion_.choices.emplace_back(choices.begin(), choices.end());
     }
-    if (request_.filter) request_.filter->advance(token);
     stopped_ = std::find(request_.ends.begin(), request_.ends.end(), token) != request_.ends.end();
+    if (request_.grammar) {
+      grammar_state_ = request_.grammar->after(grammar_state_, token);
+      stopped_ |= request_.grammar->complete(grammar_state_);
+    }
     telling_ = true;
     observer_.on_token(id(), token);
     telling_ = false;
@@ -177,6 +194,7 @@ class Engine::Text {
   const std::vector<DraftLink*>& drafters_;
   const std::int32_t context_;
   Sampler sampler_;
+  TokenGrammar::State grammar_state_;  // at the end of the text
   Checksum checksum_;
   std::vector<float> logits_;  // of the token that is being sampled; for log-probabilities
   float log_sum_ = 0;

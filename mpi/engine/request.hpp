@@ -8,7 +8,6 @@
 
 #include "mpi/decoding/decoder.hpp"
 #include "src/sampling/sampler.hpp"
-#include "src/sampling/token_filter.hpp"
 
 namespace yamata {
 
@@ -18,13 +17,13 @@ using RequestId = std::uint64_t;
 struct Request {
   std::vector<std::int32_t> prompt;  ///< token ids, from one to as many as the context has positions
   SamplingParams sampling;
-  std::vector<std::int32_t> banned{};      ///< tokens that are never sampled
-  std::int32_t generate = 128;             ///< tokens at most
-  std::vector<std::int32_t> ends{};        ///< tokens that end the text; such a token is kept as the last one
-  std::int32_t kept = 0;                   ///< the last tokens of the prompt that are the beginning of the answer
-  std::shared_ptr<TokenFilter> filter{};   ///< what the answer may be; it has been told of the kept tokens
-  std::optional<std::int32_t> logprobs{};  ///< observe log-probabilities, with so many alternatives
-  bool reuse = true;                       ///< take over what is in the cache of an earlier text with the same beginning
+  std::vector<std::int32_t> banned{};       ///< tokens that are never sampled
+  std::int32_t generate = 128;              ///< tokens at most
+  std::vector<std::int32_t> ends{};         ///< tokens that end the text; such a token is kept as the last one
+  std::int32_t kept = 0;                    ///< the last tokens of the prompt that are the beginning of the answer
+  std::shared_ptr<TokenGrammar> grammar{};  ///< what the answer must become; nothing: anything
+  std::optional<std::int32_t> logprobs{};   ///< observe log-probabilities, with so many alternatives
+  bool reuse = true;                        ///< take over what is in the cache of an earlier text with the same beginning
   bool checksum = false;  ///< compute a checksum of the logits from which tokens are sampled; then all of them are sent to the head
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/grammar/token_grammar.hpp"
+
 namespace yamata {
 
 std::optional<float> TreeNode::draft_probability(int source) const {
@@ -11,7 +13,12 @@ std::optional<float> TreeNode::draft_probability(int source) const {
   return std::nullopt;
 }
 
-TokenTree::TokenTree(std::int32_t token, std::int32_t position) { root_ = insert(kNoNode, token, position, 1); }
+TokenTree::TokenTree(std::int32_t token, std::int32_t position) : TokenTree(token, position, nullptr, 0) {}
+
+TokenTree::TokenTree(std::int32_t token, std::int32_t position, TokenGrammar* grammar, std::uint32_t state) : grammar_(grammar) {
+  root_ = insert(kNoNode, token, position, 1);
+  root().state = state;
+}
 
 NodeId TokenTree::insert(NodeId parent, std::int32_t token, std::int32_t position, float probability) {
   TreeNode node;
@@ -21,6 +28,11 @@ NodeId TokenTree::insert(NodeId parent, std::int32_t token, std::int32_t positio
   node.position = position;
   node.probability = probability;
   node.path_probability = probability;
+  if (grammar_ && parent != kNoNode) {
+    node.state = grammar_->after_guess(nodes_.at(parent).state, token);
+    node.forbidden = node.state == TokenGrammar::kForbidden;
+    if (node.forbidden) node.probability = node.path_probability = 0;
+  }
   if (parent != kNoNode) {
     node.path_probability *= nodes_.at(parent).path_probability;
     nodes_.at(parent).children.push_back(node.id);
@@ -40,7 +52,7 @@ NodeId TokenTree::add(NodeId parent, std::int32_t token, float probability, Draf
   NodeId id = child(parent, token);
   if (id == kNoNode) {
     id = insert(parent, token, nodes_.at(parent).position + 1, probability);
-  } else if (probability > nodes_.at(id).probability) {
+  } else if (probability > nodes_.at(id).probability && !nodes_.at(id).forbidden) {
     nodes_.at(id).probability = probability;
     rescale(id);
   }

@@ -7,6 +7,8 @@
 
 namespace yamata {
 
+class TokenGrammar;
+
 using NodeId = std::uint32_t;
 inline constexpr NodeId kNoNode = 0;
 
@@ -22,6 +24,8 @@ struct TreeNode {
   float probability = 1;                              ///< of this token after its parent, calibrated
   float path_probability = 1;                         ///< of the whole path below the root
   bool sent = false;                                  ///< in a run that was submitted
+  std::uint32_t state = 0;                            ///< of the grammar after this token, if there is one
+  bool forbidden = false;                             ///< by the grammar: it can never be accepted, and its probability is 0
   bool continued = false;                             ///< a child is in the same sequence
   std::int32_t sequence = -1;                         ///< that holds the whole path; valid once sent
   std::vector<DraftProbability> draft_probabilities;  ///< of the sources that guessed it
@@ -35,6 +39,8 @@ class TokenTree {
  public:
   /// Begins with one node: the last token of the text so far.
   TokenTree(std::int32_t token, std::int32_t position);
+  /// With a grammar, which outlives this; `state`: after the token.
+  TokenTree(std::int32_t token, std::int32_t position, TokenGrammar* grammar, std::uint32_t state);
 
   const TreeNode& root() const { return nodes_.at(root_); }
   TreeNode& root() { return nodes_.at(root_); }
@@ -59,6 +65,7 @@ class TokenTree {
   NodeId insert(NodeId parent, std::int32_t token, std::int32_t position, float probability);
   void rescale(NodeId id);
 
+  TokenGrammar* grammar_ = nullptr;
   std::unordered_map<NodeId, TreeNode> nodes_;
   NodeId root_ = kNoNode, last_ = kNoNode;
 };

@@ -19,7 +19,7 @@ JsonLine fault_of(const JsonLine& line, const std::string& message) {
 }  // namespace
 
 EngineServer::EngineServer(Head& head, Engine& engine, const ServedModel& model, FrontEnd& front_end)
-    : head_(head), engine_(engine), model_(model), front_end_(front_end) {}
+    : head_(head), engine_(engine), model_(model), front_end_(front_end), schemas_(model.tokenizer) {}
 
 EngineServer::~EngineServer() {
   if (!broken_) cancel_all();
@@ -86,7 +86,7 @@ void EngineServer::serve(const std::string& line) {
   try {
     read = JsonLine::parse(line);
     if (!read.is_object()) throw Refusal{"", "", "a line must be a JSON object"};
-    obey(read);
+    obey(line, read);
   } catch (const Refusal& refusal) {
     if (!read.is_object() || read.value("do", JsonLine()) != "submit") return front_end_.say(fault_of(read, refusal.message));
     front_end_.say({{"is", "refused"},
@@ -99,9 +99,9 @@ void EngineServer::serve(const std::string& line) {
   }
 }
 
-void EngineServer::obey(const JsonLine& line) {
+void EngineServer::obey(const std::string& raw, const JsonLine& line) {
   const std::string what = read_string(line, "do");
-  if (what == "submit") return submit(line);
+  if (what == "submit") return submit(raw, line);
   if (what == "cancel") return cancel(line.value("id", JsonLine()));
   if (what == "stop") {
     stopping_ = true;
@@ -119,21 +119,22 @@ void EngineServer::obey(const JsonLine& line) {
   }
 }
 
-void EngineServer::submit(const JsonLine& line) {
+void EngineServer::submit(const std::string& raw, const JsonLine& line) {
   const JsonLine id = line.value("id", JsonLine());
   if (!id.is_number_integer() && !id.is_string()) throw Refusal{"bad_value", "id", "id must be a whole number or a text"};
   if (std::ranges::any_of(open_, [&](const Open& open) { return open.text->id() == id; }))
     throw Refusal{"bad_value", "id", "there is a request with this id"};
   if (stopping_ || open_.size() >= kMostOpen) throw Refusal{"full", "", stopping_ ? "the engine is ending" : "too many requests are open"};
   Submission submission = read_submission(line, model_);
-  auto text = std::make_unique<ServedText>(id, submission, model_.tokenizer, [this](const JsonLine& message) {
+  schemas_.read(raw, line, submission);
+  auto served = std::make_unique<ServedText>(id, submission, model_.tokenizer, [this](const JsonLine& message) {
     if (!broken_) front_end_.say(message);
   });
-  if (text->end_with_kept()) return;
-  ServedText& its = *text;
+  if (served->end_with_kept()) return;
+  ServedText& its = *served;
   const RequestId request = engine_.submit(std::move(submission.request), its);
   its.on_stop([this, request] { engine_.stop(request); });
-  open_.push_back({request, std::move(text)});
+  open_.push_back({request, std::move(served)});
 }
 
 /// A request that has ended meanwhile has been answered.

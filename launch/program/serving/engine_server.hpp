@@ -8,6 +8,7 @@
 #include "launch/program/serving/input_lines.hpp"
 #include "launch/program/serving/json_line.hpp"
 #include "launch/program/serving/output_lines.hpp"
+#include "launch/program/serving/schemas.hpp"
 #include "launch/program/serving/served_text.hpp"
 #include "launch/program/serving/submission.hpp"
 #include "mpi/engine/engine.hpp"
@@ -53,8 +54,8 @@ class EngineServer {
   static constexpr std::size_t kMostOpen = 1024;
 
   void serve(const std::string& line);
-  void obey(const JsonLine& line);
-  void submit(const JsonLine& line);
+  void obey(const std::string& raw, const JsonLine& line);
+  void submit(const std::string& raw, const JsonLine& line);
   void cancel(const JsonLine& id);
   void cancel_all();
   void sweep();
@@ -65,6 +66,7 @@ class EngineServer {
   Engine& engine_;
   const ServedModel& model_;
   FrontEnd& front_end_;
+  Schemas schemas_;
   std::deque<Open> open_;
   bool stopping_ = false, broken_ = false;
   Clock::time_point alive_said_{}, progress_said_{};

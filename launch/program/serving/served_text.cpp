@@ -51,6 +51,7 @@ ServedText::ServedText(JsonLine id, const Submission& submission, const Tokenize
     take(token);
     kept_ends_ = stops_.found() || tokenizer_.ends_generation(token);
   }
+  kept_ends_ |= submission.complete;
   text_.clear();
   ids_.clear();
 }

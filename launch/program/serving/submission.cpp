@@ -165,7 +165,6 @@ Submission read_submission(const JsonLine& line, const ServedModel& model) {
   if (field_of(line, "logprobs")) request.logprobs = whole_of(line, "logprobs", 0, kMostAlternatives, 0);
   request.reuse = read_flag(line, "cache", true);
   request.checksum = read_flag(line, "logits_checksum", false);
-  if (field_of(line, "schema")) refuse_value("schema", "schema is not supported by this engine");
   for (TokenId id = 0; id < model.tokenizer.size(); ++id) {
     if (model.tokenizer.ends_generation(id)) request.ends.push_back(id);
   }

@@ -27,7 +27,8 @@ struct ServedModel {
 struct Submission {
   Request request;  ///< its prompt ends with the kept tokens
   std::vector<std::string> stops;
-  bool special = false;  ///< control tokens come as text
+  bool special = false;   ///< control tokens come as text
+  bool complete = false;  ///< the kept tokens are all that its schema allows
 };
 
 /// Reads `{"do":"submit",…}`. Throws Refusal.

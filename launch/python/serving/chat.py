@@ -49,8 +49,12 @@ def schema_of(fields, prompt, style):
     wanted = messages.response_schema(fields)
     if not prompt.forced:
         return wanted, (style.think[1] if wanted and prompt.opened else None)
-    calls = [{'type': 'object', 'properties': {'name': {'const': name}, style.arguments: messages.parameters_of(prompt.tools, name)},
-              'required': ['name', style.arguments], 'additionalProperties': False} for name in prompt.forced]
+    calls = []
+    for i, name in enumerate(prompt.forced):
+        place = '#' + (f'/anyOf/{i}' if len(prompt.forced) > 1 else '') + f'/properties/{style.arguments}'
+        arguments = messages.moved(messages.parameters_of(prompt.tools, name), place)
+        calls.append({'type': 'object', 'properties': {'name': {'const': name}, style.arguments: arguments},
+                      'required': ['name', style.arguments], 'additionalProperties': False})
     return (calls[0] if len(calls) == 1 else {'anyOf': calls}), None
 
 

@@ -120,6 +120,23 @@ def parameters_of(tools, name):
     return function.get('parameters') or {'type': 'object', 'properties': {}}
 
 
+def moved(schema, place, names=False):
+    """The schema as a part of another one, at `place` ('#/properties/x'), from where its references go. `names`: its keys are names."""
+    if isinstance(schema, list):
+        return [moved(part, place) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {}
+    for key, value in schema.items():
+        if not names and key == '$ref' and isinstance(value, str) and value.startswith('#'):
+            found[key] = place + value[1:]
+        elif not names and key in ('const', 'enum', 'default', 'examples'):
+            found[key] = value
+        else:
+            found[key] = moved(value, place, not names and key in ('properties', '$defs', 'definitions'))
+    return found
+
+
 def response_schema(fields):
     """The JSON schema of response_format; None: any text."""
     wanted = fields.object('response_format')

@@ -155,6 +155,31 @@ TEST_P(ServingTest, BadRequests_areRefusedAlone) {
   EXPECT_EQ(job_.ask({{"prompt", std::vector<int>(90, 5)}, {"sampling", {{"ignore_eos", true}}}}).end["reason"], "context");
 }
 
+TEST_P(ServingTest, Schema_determinesTheText) {
+  const std::string schema = R"({"type":"object","properties":{"z":{"enum":["cat","dog"]},"a":{"type":"boolean"}},"required":["z","a"]})";
+  const auto ask = [&](const std::string& id, const std::string& more) {
+    job_.lines.sent.push_back(R"({"do":"submit","id":")" + id + R"(","prompt":"Once upon","max_tokens":60,"schema":)" + schema + more +
+                              "}");
+    job_.until([&] { return !answer_of(job_.lines.said, id).end.is_null(); });
+    return answer_of(job_.lines.said, id);
+  };
+  const Answer whole = ask("whole", "");
+  EXPECT_EQ(whole.end["reason"], "stop") << whole.end;
+  const auto value = nlohmann::ordered_json::parse(whole.text);
+  EXPECT_EQ(value.begin().key(), "z") << "the order is that of the line";
+  EXPECT_TRUE(value["z"] == "cat" || value["z"] == "dog");
+  for (const std::size_t kept : {std::size_t{1}, whole.ids.size() / 2, whole.ids.size()}) {
+    const std::vector<std::int32_t> ids(whole.ids.begin(), whole.ids.begin() + static_cast<std::ptrdiff_t>(kept));
+    const Answer rest = ask("kept " + std::to_string(kept), ",\"kept\":" + Json(ids).dump());
+    EXPECT_EQ(rest.end["reason"], "stop") << kept;
+    EXPECT_TRUE(whole.text.ends_with(rest.text)) << rest.text;
+    EXPECT_EQ(rest.ids.size() + kept, whole.ids.size());
+  }
+  const Answer refused = job_.ask({{"prompt", kTale}, {"schema", {{"not", Json::object()}}}});
+  EXPECT_EQ(refused.end["code"], "bad_value");
+  EXPECT_EQ(refused.end["param"], "schema");
+}
+
 TEST_P(ServingTest, StopLetsOpenRequestsFinish) {
   job_.lines.send({{"do", "submit"}, {"id", "a"}, {"prompt", kTale}, {"max_tokens", 8}});
   job_.lines.send({{"do", "submit"}, {"id", "b"}, {"prompt", kTale}, {"max_tokens", 8}});

@@ -7,7 +7,7 @@ import sys
 import unittest
 
 import scene  # noqa: F401  finds the modules
-from serving import styles
+from serving import messages, styles
 from serving.answer_parser import ForcedParser, HarmonyParser, Parser, joined
 from serving.text_filters import Remover, StopFilter
 
@@ -152,6 +152,17 @@ class Filters(unittest.TestCase):
         for seed in range(50):
             chance = random.Random(seed)
             self.assertEqual(self.filtered(Remover(['<|im_end|>', '']), pieces_of('a<|im_<|im_end|>b<', chance)), 'a<|im_b<')
+
+
+class Schemas(unittest.TestCase):
+    def test_references_move_with_their_schema(self):
+        node = {'type': 'object', 'properties': {'next': {'$ref': '#/$defs/node'}, 'default': {'$ref': '#'},
+                                                 '$ref': {'enum': [{'$ref': '#'}]}}}
+        moved = messages.moved({'$defs': {'node': node}, 'anyOf': [{'$ref': '#/$defs/node'}, {'const': {'$ref': '#x'}}]}, '#/a/b')
+        inner = moved['$defs']['node']['properties']
+        self.assertEqual((inner['next'], inner['default']), ({'$ref': '#/a/b/$defs/node'}, {'$ref': '#/a/b'}))
+        self.assertEqual(inner['$ref'], {'enum': [{'$ref': '#'}]})
+        self.assertEqual(moved['anyOf'], [{'$ref': '#/a/b/$defs/node'}, {'const': {'$ref': '#x'}}])
 
 
 if __name__ == '__main__':

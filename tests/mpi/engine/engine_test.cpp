@@ -3,11 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
 #include <stdexcept>
 
 #include "mpi/planning/layer_split.hpp"
+#include "src/grammar/json_schema.hpp"
+#include "src/grammar/tokenizer_vocabulary.hpp"
 #include "tests/mpi/local_cluster.hpp"
 
 namespace yamata::test {
@@ -207,6 +210,36 @@ TEST_P(EngineTest, FailureThatTheObserverDoesNotTake_isTheCallers) {
   job.engine().submit(requests()[0], failing);
   EXPECT_THROW(job.engine().run(), std::runtime_error);
   EXPECT_EQ(complete(job, {requests()[1]}).front().token_ids, alone[1].token_ids);
+}
+
+/// So little is open that a text ends soon.
+std::shared_ptr<TokenGrammar> grammar_of(const Tokenizer& tokenizer) {
+  return std::make_shared<TokenGrammar>(grammar_vocabulary(tokenizer), compile_json_schema(R"({"type":"object","properties":{
+    "name":{"type":"string","maxLength":5},"kind":{"enum":["cat","dog"]},"ages":{"type":"array","maxItems":1,
+    "items":{"type":"integer","maximum":99}}},"required":["name","kind","ages"]})"));
+}
+
+TEST_P(EngineTest, TextOfASchema_isValidAndTheSameWhereverItIsComputed) {
+  const LocalRank own;
+  const auto tokenizer = Tokenizer::load(own.model().file);
+  std::vector<Request> all = requests();
+  for (Request& request : all) request.generate = 80;
+  all[2].sampling = {.temperature = 1.5f, .top_k = 0, .top_p = 1, .min_p = 0, .seed = 8};
+  std::vector<Completion> alone;
+  for (const int ranks : {1, GetParam().draft == Draft::kOnARank ? 3 : 2}) {
+    EngineJob job(ranks, ranks == 1 ? Draft::kNone : GetParam().draft, ranks == 1 ? Strategy::kIterative : GetParam().strategy);
+    for (Request& request : all) request.grammar = grammar_of(*tokenizer);
+    const std::vector<Completion> texts = complete(job, all);
+    if (alone.empty()) alone = texts;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      EXPECT_EQ(texts[i].token_ids, alone[i].token_ids) << ranks << " ranks, request " << i;
+      EXPECT_EQ(texts[i].finish, FinishReason::kStop);
+      std::string text;
+      for (const std::int32_t token : texts[i].token_ids) text += tokenizer->piece(token);
+      const auto value = nlohmann::json::parse(text);
+      EXPECT_TRUE(value.at("name").is_string() && value.at("ages").size() <= 1) << text;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(WhoeverGuesses, EngineTest,

@@ -7,6 +7,8 @@
 #include <random>
 #include <utility>
 
+#include "tests/mpi/simulation/random_grammar.hpp"
+
 namespace yamata::test {
 namespace {
 
@@ -121,6 +123,10 @@ Scenario Scenario::random(std::uint64_t seed) {
   s.decode.datastore = s.decode.lookup && draw.chance(15);
   if (s.decode.lookup && !s.decode.datastore && draw.chance(15))
     s.decode.lookahead = {.window = draw.between(1, 4), .ngram = draw.between(2, 4), .guesses = draw.between(1, 3)};
+  if (draw.chance(20)) {
+    s.decode.grammar = random_grammar(seed, s.vocabulary);
+    s.decode.logits = 0;
+  }
   return s;
 }
 
@@ -140,6 +146,7 @@ std::string Scenario::describe() const {
   else if (decode.lookup)
     text += decode.prompt_lookup > 0 ? fmt::format(", prompt lookup of {}", decode.prompt_lookup) : ", lookup";
   if (decode.cancel && decode.cancel_route == CancelRoute::kBackward) text += ", cancelled backward";
+  if (decode.grammar) text += ", a grammar";
   if (!feature_layers.empty()) text += fmt::format(", features of {} layers", feature_layers.size());
   if (texts > 1) text += fmt::format(", {} texts", texts);
   for (const DraftHeads& h : draft_heads)

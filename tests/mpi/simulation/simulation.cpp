@@ -39,6 +39,7 @@ class Cluster {
   bool step(std::size_t rank) { return ranks_->step(rank); }
   void act();
   bool at_rest();
+  std::int32_t token_after(std::span<const std::int32_t> history, std::span<float> logits, TokenGrammar::State& state) const;
   std::string check_text() const;
   std::string check_cells();
 
@@ -50,7 +51,7 @@ class Cluster {
   std::vector<Rank> rank_states_;
   std::unique_ptr<simulation::Ranks> ranks_;
   std::vector<std::int32_t> prompt_, text_;
-  Sampler sampler_;
+  TokenGrammar::State grammar_state_ = 0;
   std::int64_t time_ns_ = 0;  // a step of the scheduler takes a fixed time, so that seeds give the same run on every machine
   FeatureReader* features_ = nullptr;
   std::uint64_t death_ = 0;  // step at which a drafter dies; 0: never
@@ -79,8 +80,7 @@ Cluster::Cluster(const Scenario& scenario, bool trace)
       random_(scenario.seed),
       size_(ranks_of(scenario)),
       network_(size_),
-      rank_states_(static_cast<std::size_t>(size_)),
-      sampler_(scenario.sampling) {
+      rank_states_(static_cast<std::size_t>(size_)) {
   for (int r = 0; r < size_; ++r) {
     Rank& rank = rank_states_[static_cast<std::size_t>(r)];
     rank.transport = std::make_unique<SimulatedTransport>(network_, r, size_);
@@ -193,9 +193,19 @@ void Cluster::build_draft_heads(TableShape shape, int next) {
   }
 }
 
+/// The token after `history`, as the request and its grammar, which is in this state, demand it.
+std::int32_t Cluster::token_after(std::span<const std::int32_t> history, std::span<float> logits, TokenGrammar::State& state) const {
+  const std::shared_ptr<TokenGrammar>& grammar = scenario_.decode.grammar;
+  if (grammar) grammar->restrict(state, logits, logits_read(scenario_.sampling, 0));
+  const std::int32_t token = Sampler(scenario_.sampling).sample(logits, history, static_cast<std::int64_t>(history.size()));
+  if (grammar) state = grammar->after(state, token);
+  return token;
+}
+
 void Cluster::begin() {
+  if (scenario_.decode.grammar) grammar_state_ = scenario_.decode.grammar->start();
   const auto choose = [this](std::vector<float>& logits, std::span<const std::int32_t> history) {
-    return sampler_.sample(logits, history, static_cast<std::int64_t>(history.size()));
+    return token_after(history, logits, grammar_state_);
   };
   const auto take = [this](std::int32_t token) {
     if (trace_) fmt::print(stderr, "commit {} at {}\n", token, text_.size());
@@ -241,10 +251,11 @@ std::string Cluster::check_text() const {
   const std::size_t due = std::min<std::size_t>(static_cast<std::size_t>(scenario_.prompt + scenario_.decode.generate),
                                                 static_cast<std::size_t>(scenario_.decode.context) + 1);
   if (text_.size() != due) return fmt::format("{} tokens of text, not {}", text_.size(), due);
+  TokenGrammar::State state = scenario_.decode.grammar ? scenario_.decode.grammar->start() : TokenGrammar::kForbidden;
   for (std::size_t i = prompt_.size(); i < text_.size(); ++i) {
     std::vector<float> logits(static_cast<std::size_t>(scenario_.vocabulary));
     table_logits(simulation::prefix_hash(std::span(text_).first(i)), scenario_.seed, logits);
-    const std::int32_t right = Sampler(scenario_.sampling).sample(logits, std::span(text_).first(i), static_cast<std::int64_t>(i));
+    const std::int32_t right = token_after(std::span(text_).first(i), logits, state);
     if (text_[i] != right) return fmt::format("token {} at {} where {} is right", text_[i], i, right);
   }
   return features_ ? features_->check(text_) : "";
