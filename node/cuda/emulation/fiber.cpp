@@ -43,23 +43,9 @@ thread_local TsanFiber tsan_fiber;
 }  // namespace
 #endif
 
-// jump_fcontext saves and restores the control words of floating point, which no kernel changes and which take most of its time. So it only
-// enters a fiber; from then on the compiler's jumps switch. Sanitizers do not know those.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kCompilerJumps = false;
-#else
-constexpr bool kCompilerJumps = true;
-#endif
-using Place = void* [5];
-namespace {
-[[noreturn, gnu::noinline]] void go_to(Place& place) { __builtin_longjmp(place, 1); }
-}  // namespace
-
 struct Fiber::Context {
   static void enter(fc::transfer_t from);  // entry point of a fiber
 
-  Place own_place{}, resumer_place{};
-  bool entered = false;
   fc::fcontext_t own{}, resumer{};
   // For the address sanitizer: the stacks that are not in use, and the stack of the resumer.
   void *own_fake = nullptr, *resumer_fake = nullptr;
@@ -80,7 +66,6 @@ void Fiber::begin(void (*body)(void*), void* argument) {
   [[maybe_unused]] const bool given_up = !ended_;
   body_ = body, argument_ = argument, ended_ = false;
   context_->own_fake = nullptr;
-  context_->entered = false;
   context_->own = fc::make_fcontext(stack_ + kStackBytes, kStackBytes, &Context::enter);
   // A body that was abandoned has left poisoned memory behind.
 #if defined(__SANITIZE_ADDRESS__)
@@ -103,11 +88,6 @@ YAMATA_NOT_COUNTED void Fiber::Context::enter(fc::transfer_t from) {
 
 void Fiber::resume() {
   Context& c = *context_;
-  if constexpr (kCompilerJumps) {
-    if (__builtin_setjmp(c.resumer_place) != 0) return;
-    if (c.entered) go_to(c.own_place);
-    c.entered = true;
-  }
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(&c.resumer_fake, stack_, kStackBytes);
 #elif defined(__SANITIZE_THREAD__)
@@ -124,10 +104,6 @@ void Fiber::yield() { switch_back(false); }
 
 YAMATA_NOT_COUNTED void Fiber::switch_back([[maybe_unused]] bool for_good) {
   Context& c = *context_;
-  if constexpr (kCompilerJumps) {
-    if (__builtin_setjmp(c.own_place) != 0) return;
-    go_to(c.resumer_place);
-  }
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(for_good ? nullptr : &c.own_fake, c.resumer_stack, c.resumer_bytes);
 #elif defined(__SANITIZE_THREAD__)
