@@ -67,7 +67,7 @@ class Parser:
     def step(self, parts):
         """Takes what is certain from the rest; whether a marker was found."""
         if self.mode == 'content' and not self.begun and self.bare_call():
-            self.mode = 'bare'
+            self.mode, self.rest = 'bare', self.rest.lstrip()
         if self.mode == 'bare':
             return False
         markers = self.markers()

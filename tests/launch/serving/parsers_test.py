@@ -40,6 +40,7 @@ CASES = [
     ('llama 3, with a tag', LLAMA, False, '<|python_tag|>{"name": "time", "parameters": {}}; {"name": "weather", "parameters": '
      '{"city": "Paris"}}', [('call', NOW), ('call', PARIS)]),
     ('llama 3, other JSON', LLAMA, False, '{"a": 1}', [('content', '{"a": 1}')]),
+    ('llama 3, other JSON behind an empty line', LLAMA, False, '\n{"a": 1}', [('content', '{"a": 1}')]),
     ('llama 3, text', LLAMA, False, 'It is {"name": "time"}', [('content', 'It is {"name": "time"}')]),
     ('mistral', MISTRAL, False, '[TOOL_CALLS][{"name": "weather", "arguments": {"city": "Paris"}}, {"name": "time", "arguments": {}}]',
      [('call', PARIS), ('call', NOW)]),

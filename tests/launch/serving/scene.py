@@ -21,7 +21,7 @@ os.environ.setdefault('PYTHONDONTWRITEBYTECODE', '1')
 
 from serving import packages  # noqa: E402
 
-THOROUGH = 'YAMATA_THOROUGH' in os.environ
+THOROUGH = bool(os.environ.get('YAMATA_THOROUGH'))
 
 
 def go_on_or_skip(script):
