@@ -308,7 +308,7 @@ def errors(cases, plain, emulated, folder):
         name = f'exit {code}, "{words}": {ranks} ranks {flags} {setting}'
         if not cases.wants(name):
             continue
-        done = run(on_ranks(ranks, [emulated, *RUN, *flags.split()]), setting)
+        done = run(on_ranks(ranks, [emulated, *RUN, '-n', '24', *flags.split()]), setting)  # so many that each fault is reached
         lines = [line for line in done.stderr.splitlines() if line.startswith('yamata: ') and 'warning' not in line]
         right = done.returncode == code and len(lines) == 1 and words in lines[0]
         cases.say(right, name)
