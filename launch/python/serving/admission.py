@@ -6,6 +6,8 @@ import time
 from . import protocol
 from .http_request import HttpError
 
+MOST_CHARACTERS = 256  # in a token; only tokens of white space are nearly as long
+
 
 class Generation:
     """A text that the engine generates. Its messages go into `inbox` as (index, message); the last one is of protocol.ENDS."""
@@ -28,10 +30,12 @@ class Queue:
         return max(1, int(self.engine.ready.get('slots') or 1))
 
     def admit(self, messages):
-        """Queues messages of protocol.submit; returns (generations, their inbox). Raises HttpError: 429 if too many wait; 503."""
+        """Queues messages of protocol.submit; returns (generations, their inbox). Raises HttpError: 400 for a prompt that
+        is much too long, 429 if too many wait, 503."""
         if self.engine.state != 'ready':
             loading = self.engine.state == 'loading'
             raise HttpError(503, 'the model is still loading' if loading else 'the server is ending', headers=[('retry-after', '2')])
+        self.require_fits(messages)
         free = self.slots() - len(self.running)
         if len(self.waiting) + len(messages) > self.most + max(free, 0):
             raise HttpError(429, f'{len(self.waiting)} requests wait already; try later', 'queue_full', headers=[('retry-after', '2')])
@@ -40,6 +44,14 @@ class Queue:
         self.waiting.extend(generations)
         self.advance()
         return generations, inbox
+
+    def require_fits(self, messages):
+        """Refuses a prompt that is so long that it need not be tokenized, which takes the engine seconds. Raises HttpError (400)."""
+        context = int(self.engine.ready.get('context') or 0)
+        for message in messages:
+            if context and len(message['prompt']) > context * MOST_CHARACTERS:
+                raise HttpError(400, f"the prompt is too long: this model's maximum context length is {context} tokens",
+                                'context_length_exceeded')
 
     def advance(self):
         while self.waiting and len(self.running) < self.slots() and self.engine.state in ('ready', 'stopping'):

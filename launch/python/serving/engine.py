@@ -113,8 +113,10 @@ class Engine:
         elif kind == 'lost':
             rank = f'rank {message["rank"]} ({message.get("host", "")}): ' if 'rank' in message else ''
             self.lose(f'{rank}{message.get("why", "lost")}')
-        elif kind == 'error':
+        elif kind == 'error':  # of a line that it could not read: of which request is unknown
             self.said(message.get('message') or str(message))
+            for listener in list(self.listeners.values()):
+                listener(message)
 
     def lose(self, why):
         """Tells all requests that nothing more comes."""
@@ -132,10 +134,12 @@ class Engine:
             raise HttpError(503, 'the model is still loading' if self.state == 'loading' else f'the engine is gone: {self.why}',
                             headers=[('retry-after', '2')])
         if listener:
+            message = message | {'id': self.last_number + 1}
+        data = protocol.line(message)
+        if listener:
             self.last_number += 1
-            message = message | {'id': self.last_number}
             self.listeners[self.last_number] = listener
-        self.process.stdin.write(protocol.line(message))
+        self.process.stdin.write(data)
         return message.get('id')
 
     def forget(self, number):

@@ -1,6 +1,7 @@
 """A request of a client and what it is answered: JSON bodies, errors in the form of OpenAI's API."""
 import asyncio
 import json
+import math
 
 BODY_BYTES = 32 << 20
 PIECE_S = 30  # longest wait for the next piece of a body
@@ -27,19 +28,35 @@ class Disconnected(Exception):
 def encoded(value):
     """JSON as bytes; text is not escaped, except where UTF-8 could not say it."""
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(',', ':')).encode()
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(',', ':')).encode()
     except UnicodeEncodeError:
-        return json.dumps(value, separators=(',', ':')).encode()
+        return json.dumps(value, allow_nan=False, separators=(',', ':')).encode()
+
+
+MOST_DIGITS = 300  # of a whole number: any such number is also a float
 
 
 def refuse_constant(name):
     raise ValueError(f'{name} is no JSON')
 
 
+def whole_number(text):
+    if len(text) > MOST_DIGITS:
+        raise ValueError(f'a number has more than {MOST_DIGITS} digits')
+    return int(text)
+
+
+def finite_number(text):
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError('a number is too large')
+    return value
+
+
 def decoded(body):
     """The value of a JSON body. Raises HttpError (400)."""
     try:
-        value = json.loads(body.decode(), parse_constant=refuse_constant)
+        value = json.loads(body.decode(), parse_constant=refuse_constant, parse_int=whole_number, parse_float=finite_number)
         if b'\\u' in body:
             json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no text
         return value

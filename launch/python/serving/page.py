@@ -23,5 +23,4 @@ class Page:
 
     async def answer(self, request):
         await request.reply(200, self.data, 'text/html; charset=utf-8', [
-            ('content-security-policy', self.policy), ('referrer-policy', 'no-referrer'), ('cache-control', 'no-cache'),
-            ('x-content-type-options', 'nosniff')])
+            ('content-security-policy', self.policy), ('referrer-policy', 'no-referrer'), ('cache-control', 'no-cache')])

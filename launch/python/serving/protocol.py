@@ -1,12 +1,17 @@
 """The engine's protocol (docs/serving.md): what is sent to `yamata engine` and read from it, a JSON object a line."""
 import json
 
-LINE_BYTES = 64 << 20  # more than any line of the engine
+from .http_request import HttpError, encoded
+
+LINE_BYTES = 64 << 20  # more than any line of the engine, and the most that it takes
 
 
 def line(message):
-    """The bytes of a message to the engine. What is not ASCII is escaped, so that any text passes."""
-    return json.dumps(message, separators=(',', ':')).encode() + b'\n'
+    """The bytes of a message to the engine. Raises HttpError (413) for more than LINE_BYTES."""
+    data = encoded(message) + b'\n'
+    if len(data) > LINE_BYTES:
+        raise HttpError(413, 'the request is too long')
+    return data
 
 
 def submit(prompt, sampling, max_tokens=None, stop=(), logprobs=None, schema=None, cache=True, special=False, trigger=None):
@@ -54,6 +59,6 @@ def read(data):
 
 
 def usage_of(message):
-    """{prompt, cached, computed, completion} tokens of a `done`."""
+    """{prompt, cached, completion} tokens of a `done`."""
     usage = message.get('usage') or {}
     return {name: usage.get(f'{name}_tokens', 0) for name in ('prompt', 'cached', 'completion')}

@@ -33,7 +33,7 @@ def program(parallel):
 
 def require_file(path, what):
     if not os.path.isfile(path):
-        raise Problem(f'{path} does not exist or is no file; name {what}')
+        raise Problem(f'{path} does not exist or is no file; name {what}', 2)
     with reading(path, 'check its permissions', 1), open(path, 'rb'):
         pass
 

@@ -15,7 +15,7 @@ def call_of(value, names=('arguments', 'parameters')):
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
     return (name, json.dumps(arguments, ensure_ascii=False)) if isinstance(name, str) and isinstance(arguments, dict) else None
 

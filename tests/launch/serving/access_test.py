@@ -96,7 +96,7 @@ class Refused(unittest.TestCase):
 
     def test_files_that_are_missing(self):
         for flag in ('--api-key-file', '--chat-template-file', '--hostfile', '-m'):
-            self.assert_refused('nowhere does not exist', flag, '/nowhere')
+            self.assert_refused('nowhere does not exist', flag, '/nowhere', code=2)
 
     def test_other_machines_need_a_key(self):
         self.assert_refused('--host 0.0.0.0 lets other machines in; give --api-key-file', '--host', '0.0.0.0')

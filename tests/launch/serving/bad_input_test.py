@@ -47,7 +47,7 @@ class BadInput(scene.Scene):
         good = b'{"messages": [{"role": "user", "content": "x"}], "max_tokens": 1, "user": %s}'
         self.assertEqual(self.post(good % b'1').status, 200)
         for body in (b'', b'{"messages": [', b'[]', b'5', b'null', b'\xff\xfe', good % b'NaN', good % b'"\\ud800"', b'[' * 100000,
-                     good % (b'9' * 5000), (good % b'1').decode().encode('utf-16')):
+                     good % (b'9' * 5000), good % (b'9' * 400), good % b'1e999', (good % b'1').decode().encode('utf-16')):
             with self.subTest(body[:30]):
                 self.assert_error(self.post(body), 400)
 
@@ -74,6 +74,18 @@ class BadInput(scene.Scene):
             answer = self.post({'messages': [{'role': 'user', 'content': 'x' * 5000}], 'stream': stream})
             self.assert_error(answer, 400, code='context_length_exceeded')
             self.assertIn('maximum context length is 4096 tokens', answer.error()['message'])
+
+    def test_a_prompt_that_is_much_too_long_does_not_reach_the_engine(self):
+        for letter in (' ', 'é'):
+            for path, body in (('/v1/completions', {'prompt': letter * (2 << 20)}), ('/v1/chat/completions', {
+                    'messages': [{'role': 'user', 'content': letter * (2 << 20)}]})):
+                with self.subTest(path, letter=letter):
+                    answer = self.post(body | {'max_tokens': 1}, path)
+                    self.assert_error(answer, 400, code='context_length_exceeded')
+                    self.assertIn('maximum context length is 4096 tokens', answer.error()['message'])
+        self.assert_error(self.post({'content': '7' * ((1 << 20) + 1)}, '/tokenize'), 413, 'content')
+        self.assert_error(self.post({'tokens': [5] * ((1 << 18) + 1)}, '/detokenize'), 413, 'tokens')
+        self.assertEqual(self.post(GOOD | {'tools': None}).status, 200)
 
     def test_a_schema_that_the_engine_refuses_is_named_as_the_client_calls_it(self):
         for schema in ({'type': 'strange'}, {'type': 'object', 'not': {}}):

@@ -12,6 +12,7 @@ import tempfile
 import unittest
 
 import scene
+from serving.engine import Engine
 
 WAIT = {'messages': [{'role': 'user', 'content': '«wait»'}], 'stream': True}
 
@@ -225,6 +226,16 @@ class Once(unittest.TestCase):
         prompt = server.ask('POST', '/apply-template', {'messages': [{'role': 'user', 'content': 'Hi'}]}).json()['prompt']
         self.assertEqual(prompt, '<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n')
         self.assertEqual(server.end()[0], 0)
+
+
+class Errors(unittest.TestCase):
+    def test_an_error_of_no_request_ends_all_that_are_open(self):
+        """Else they would wait for ever for a line that the engine could not read."""
+        said, heard = [], []
+        engine = Engine(['engine'], lambda _: None, said.append)
+        engine.listeners[1] = heard.append
+        engine.take({'is': 'error', 'message': 'no JSON'})
+        self.assertEqual((said, heard), (['no JSON'], [{'is': 'error', 'message': 'no JSON'}]))
 
 
 if __name__ == '__main__':
