@@ -97,12 +97,9 @@ void engine_command(Job& job, const EngineOptions& options) {
   const JobRank& rank = job.rank();
   const auto tokenizer = Tokenizer::load(rank.models().target().file, options.pre_tokenizer);
   std::vector<VocabularyMap> vocabularies = map_vocabularies(rank, *tokenizer, options.pre_tokenizer);
-  const SuffixFile store(options.speculation.suffix_store, vocabulary(*tokenizer));
-  const auto memory = std::make_shared<SuffixMemory>();
-  if (options.speculation.datastore.empty())
-    store.read(*memory);
-  else
-    SuffixFile(options.speculation.datastore, vocabulary(*tokenizer), "--datastore").read_datastore(*memory);
+  const std::vector<std::string> texts = vocabulary(*tokenizer);
+  const SuffixFile store(options.speculation.suffix_store, texts);
+  const auto memory = read_suffixes(store, options.speculation.datastore, texts);
   std::ranges::for_each(options.idle_flags, warn);
   try {
     serve_requests(job, options, *tokenizer, std::move(vocabularies), memory, front_end);

@@ -153,12 +153,9 @@ void run_command(Job& job, const RunOptions& options) {
   Request request = make_request(options, read_prompt(job, options, *tokenizer), *tokenizer);
   if (schema) request.grammar = std::make_shared<TokenGrammar>(grammar_vocabulary(*tokenizer), std::move(*schema));
   std::vector<VocabularyMap> vocabularies = map_vocabularies(rank, *tokenizer, options.text.pre_tokenizer);
-  const SuffixFile store(options.speculation.suffix_store, vocabulary(*tokenizer));
-  const auto memory = std::make_shared<SuffixMemory>();
-  if (options.speculation.datastore.empty())
-    store.read(*memory);
-  else
-    SuffixFile(options.speculation.datastore, vocabulary(*tokenizer), "--datastore").read_datastore(*memory);
+  const std::vector<std::string> texts = vocabulary(*tokenizer);
+  const SuffixFile store(options.speculation.suffix_store, texts);
+  const auto memory = read_suffixes(store, options.speculation.datastore, texts);
   warn_of_no_guesses(job, options);
   Generation result;
   result.with_checksum = options.logits_checksum;

@@ -84,6 +84,16 @@ void SuffixFile::read_datastore(SuffixMemory& memory) const {
   add_texts(undamaged(), memory);
 }
 
+std::shared_ptr<SuffixMemory> read_suffixes(const SuffixFile& store, const std::string& datastore,
+                                            std::span<const std::string> vocabulary) {
+  auto memory = std::make_shared<SuffixMemory>();
+  if (datastore.empty())
+    store.read(*memory);
+  else
+    SuffixFile(datastore, vocabulary, "--datastore").read_datastore(*memory);
+  return memory;
+}
+
 SuffixStore SuffixFile::undamaged() const {
   auto all = store();
   if (!all) throw ModelError(fmt::format("{} is damaged; remove it, or name another file with {}", path_, flag_));

@@ -1,6 +1,7 @@
 #pragma once
 // --suffix-store and --datastore: texts of earlier runs or of a corpus, kept in a file.
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -49,5 +50,9 @@ class SuffixFile {
   std::uint64_t vocabulary_;
   std::int32_t tokens_;
 };
+
+/// The texts that a job guesses from, besides its own: those of `datastore`, a file's path, or of `store` if it is empty. Throws as they
+/// do.
+std::shared_ptr<SuffixMemory> read_suffixes(const SuffixFile& store, const std::string& datastore, std::span<const std::string> vocabulary);
 
 }  // namespace yamata

@@ -35,18 +35,22 @@ class Clients(scene.Scene):
     def setUp(self):
         self.base = f'http://127.0.0.1:{self.server.port}/v1'
 
-    def test_openai(self):
-        import openai
-        client = openai.OpenAI(base_url=self.base, api_key='none', max_retries=0)
-
-        def chat(messages, **more):
-            return client.chat.completions.create(model='any', messages=messages, **more)
+    def assert_answers(self, chat):
+        """A chat, a stream and a round of tools. `chat(messages, **more)`: what the package answers."""
         self.assertEqual(chat(ASK).choices[0].message.content, 'red, green')
         self.assertEqual(''.join(chunk.choices[0].delta.content or '' for chunk in chat(ASK, stream=True)), 'red, green')
         message = chat(CALL, tools=[TOOL]).choices[0].message
         self.assertEqual(json.loads(message.tool_calls[0].function.arguments), {'city': 'Paris'})
         result = {'role': 'tool', 'tool_call_id': message.tool_calls[0].id, 'content': '21 degrees'}
         self.assertTrue(chat([*CALL, message.model_dump(), result], tools=[TOOL]).choices)
+
+    def test_openai(self):
+        import openai
+        client = openai.OpenAI(base_url=self.base, api_key='none', max_retries=0)
+
+        def chat(messages, **more):
+            return client.chat.completions.create(model='any', messages=messages, **more)
+        self.assert_answers(chat)
         with self.assertRaises(openai.BadRequestError) as caught:
             chat(TOO_LONG)
         self.assertEqual(caught.exception.code, 'context_length_exceeded')
@@ -57,12 +61,7 @@ class Clients(scene.Scene):
 
         def chat(messages, **more):
             return litellm.completion(model='openai/any', api_base=self.base, api_key='none', messages=messages, **more)
-        self.assertEqual(chat(ASK).choices[0].message.content, 'red, green')
-        self.assertEqual(''.join(chunk.choices[0].delta.content or '' for chunk in chat(ASK, stream=True)), 'red, green')
-        message = chat(CALL, tools=[TOOL]).choices[0].message
-        self.assertEqual(json.loads(message.tool_calls[0].function.arguments), {'city': 'Paris'})
-        result = {'role': 'tool', 'tool_call_id': message.tool_calls[0].id, 'content': '21 degrees'}
-        self.assertTrue(chat([*CALL, message.model_dump(), result], tools=[TOOL]).choices)
+        self.assert_answers(chat)
         with self.assertRaises(litellm.ContextWindowExceededError):
             chat(TOO_LONG)
 
