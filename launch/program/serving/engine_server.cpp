@@ -52,7 +52,8 @@ bool EngineServer::step() {
     cancel_all();
   }
   anything |= engine_.advance();
-  for (const Open& open : open_) open.text->flush();
+  const auto now = Clock::now();
+  for (const Open& open : open_) open.text->flush(now);
   sweep();
   tell_progress();
   return anything;

@@ -91,7 +91,13 @@ void ServedText::on_logprobs(RequestId, const TokenLogprob& token, const std::ve
   logprobs_.push_back(std::move(entry));
 }
 
-void ServedText::flush() {
+void ServedText::flush(Clock::time_point now) {
+  if (ids_.empty() || now - said_ < kBetween) return;
+  said_ = now;
+  say_new();
+}
+
+void ServedText::say_new() {
   if (ids_.empty() && text_.empty()) return;
   JsonLine line{{"is", "text"}, {"id", id_}, {"at", at_}, {"text", std::exchange(text_, {})}, {"ids", std::exchange(ids_, {})}};
   if (!logprobs_.is_null()) line["logprobs"] = std::exchange(logprobs_, nullptr);
@@ -110,7 +116,7 @@ void ServedText::on_finished(Completion completion) {
 void ServedText::end(const char* reason, const Completion& completion) {
   if (!stops_.found()) text_ += stops_.push(decoder_.finish());
   if (!stops_.found()) text_ += stops_.finish();
-  flush();
+  say_new();
   finished_ = true;
   JsonLine line{{"is", "done"}, {"id", id_}, {"reason", reason}, {"seed", seed_}};
   line["usage"] = {{"prompt_tokens", prompt_}, {"cached_tokens", completion.cached_tokens}, {"completion_tokens", at_}};
@@ -123,7 +129,7 @@ void ServedText::end(const char* reason, const Completion& completion) {
 }
 
 void ServedText::on_failed(RequestId, std::exception_ptr error) {
-  flush();
+  say_new();
   finished_ = true;
   say_({{"is", "error"}, {"id", id_}, {"message", what_of(error)}});
 }

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cmath>
 
 #include "tests/launch/serving/served_job.hpp"
@@ -202,6 +204,39 @@ TEST_P(ServingTest, EndOfInput_cancelsAll) {
 INSTANTIATE_TEST_SUITE_P(Layouts, ServingTest,
                          testing::Values(Layout{1, Strategy::kIterative}, Layout{1, Strategy::kSpeculative},
                                          Layout{3, Strategy::kPipeInfer}));
+
+/// The first token at once, then what has come in a while, the rest with the end.
+TEST(Serving, TokensOfAWhile_areOneLine) {
+  ServedJob job(1);
+  const ServedModel model{job.tokenizer(), SamplingParams{}, 96};
+  const Submission submission = read_submission({{"prompt", kTale}, {"max_tokens", 9}, {"logprobs", 0}}, model);
+  std::vector<Json> said;
+  ServedText text(5, submission, job.tokenizer(), [&](const Json& line) { said.push_back(line); });
+  const auto begin = Clock::now();
+  const auto come = [&](std::initializer_list<std::chrono::milliseconds> times) {
+    for (const auto time : times) {
+      text.on_logprobs(1, {40, -1.5f}, {});
+      text.on_token(1, 40);
+      text.flush(begin + time);
+    }
+    return said.size();
+  };
+  constexpr auto kBetween = ServedText::kBetween;
+  text.flush(begin - kBetween);
+  EXPECT_TRUE(said.empty()) << "there is nothing to say";
+  EXPECT_EQ(come({0 * kBetween}), 1u);
+  EXPECT_EQ(come({kBetween / 4, kBetween / 2}), 1u);
+  EXPECT_EQ(come({kBetween}), 2u);
+  EXPECT_EQ(come({kBetween + kBetween / 2}), 2u);
+  text.on_finished({});
+  ASSERT_EQ(said.size(), 4u);
+  constexpr std::array<std::size_t, 3> kIds{1, 3, 1};
+  for (std::size_t i = 0; i < kIds.size(); ++i) {
+    EXPECT_EQ(said[i]["ids"].size(), kIds[i]);
+    EXPECT_EQ(said[i]["logprobs"].size(), kIds[i]);
+  }
+  EXPECT_EQ(said[2]["at"], 5);
+}
 
 TEST(Serving, Tokens_andBack) {
   ServedJob job(1);
