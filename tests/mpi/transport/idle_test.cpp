@@ -35,5 +35,11 @@ TEST(Idle, SingleRank_sleepsUntilItsComputationEnds) {
   EXPECT_EQ(transport.sleeps, 1);
 }
 
+TEST(Idle, RankWithoutWork_wakesRarely) {
+  using namespace std::chrono_literals;
+  EXPECT_EQ(Idle::longest_sleep(999ms), 20ms);
+  EXPECT_EQ(Idle::longest_sleep(1s), 60ms);
+}
+
 }  // namespace
 }  // namespace yamata
