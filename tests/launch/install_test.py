@@ -81,6 +81,10 @@ class Installed(unittest.TestCase):
         self.assertEqual(pathlib.Path(found), self.prefix / 'libexec/yamata/emulated-switch')
         self.assertTrue(os.access(found, os.X_OK))
 
+    def test_the_chat_page_is_complete(self):
+        code = 'import sys; sys.path.insert(0, sys.argv[1]); from serving import page; print(len(page.Page().text))'
+        self.assertGreater(int(output(sys.executable, '-c', code, self.data / 'launch/python', env=self.environment)), 30000)
+
     def test_each_command_and_script_has_a_man_page(self):
         pages = {path.name for path in (self.share / 'man/man1').iterdir()}
         commands = {f'yamata-{command}' for command in self.commands}

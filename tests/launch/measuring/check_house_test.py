@@ -56,10 +56,13 @@ class CheckHouse(unittest.TestCase):
         self.assert_one({'src/a.hpp': f'struct S {{\n  void f() const {{\n{body}  }}\n}};\n'}, 'src/a.hpp:2: a function of 62 lines')
         self.assert_one({'launch/a.py': 'def f():\n' + '    call()\n' * 61}, 'launch/a.py:1: a function of 62 lines')
         self.assertEqual(self.complaints({'node/cpu/kernels/k.hpp': f'void f() {{\n{body}}}\n'}), [])
+        for name in 'a.html', 'a.css', 'a.js':
+            self.assert_one({name: 'x\n' * 401}, f'{name}:0: 401 lines, more than 400')
+        self.assert_one({'a.js': f'async function f(a) {{\n{body}}}\n'}, 'a.js:1: a function of 62 lines')
 
     def test_long_lines_are_named_but_not_those_of_tables_and_code_in_markdown(self):
         long = 'word ' * 28 + 'x'
-        for name in ('src/a.cpp', 'launch/a.py', 'launch/run', 'tests/a.sh', 'launch/a.toml', 'a.cmake', 'src/CMakeLists.txt', 'docs/a.md'):
+        for name in ('src/a.cpp', 'launch/a.py', 'launch/run', 'tests/a.sh', 'a.js', 'a.css', 'launch/a.toml', 'a.cmake', 'src/CMakeLists.txt', 'docs/a.md'):
             with self.subTest(name):
                 self.assert_one({name: f'# {long[3:]}\n# {long}\n'}, f'{name}:2: a line of 143 columns, more than 140')
         self.assertEqual(self.complaints({'docs/a.md': f'| {long} |\n```\n{long}\n```\n', 'tests/a.csv': f'{long}\n'}), [])

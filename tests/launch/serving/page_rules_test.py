@@ -13,8 +13,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / 'launch' / 'python'))
 from serving import page
 
-TEXT = page.FILE.read_text(encoding='utf-8')
-POLICY = page.Page().policy
+PAGE = page.Page()
 
 
 class Elements(html.parser.HTMLParser):
@@ -23,7 +22,7 @@ class Elements(html.parser.HTMLParser):
     def __init__(self):
         super().__init__()
         self.found, self.within = [], False
-        self.feed(TEXT)
+        self.feed(PAGE.text)
 
     def handle_starttag(self, tag, attrs):
         self.found.append([tag, dict(attrs), ''])
@@ -57,7 +56,7 @@ class Rules(unittest.TestCase):
         self.elements = Elements()
 
     def test_the_policy_allows_its_script_and_style_and_nothing_else(self):
-        directives = dict(part.strip().partition(' ')[::2] for part in POLICY.split(';'))
+        directives = dict(part.strip().partition(' ')[::2] for part in PAGE.policy.split(';'))
         for tag in 'script', 'style':
             hashes = [f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in self.elements.texts(tag)]
             self.assertEqual(directives.pop(f'{tag}-src').split(), hashes)
@@ -72,33 +71,36 @@ class Rules(unittest.TestCase):
             self.assertNotIn(tag, ('img', 'iframe', 'object', 'embed', 'link', 'base', 'form' if attributes.get('action') else ''))
 
     def test_no_other_host_is_named(self):
-        self.assertEqual(re.findall(r'\w+://[\w.-]+', TEXT), ['http://www.w3.org'])  # the namespace of SVG
-        self.assertNotIn('@import', TEXT)
-        self.assertNotIn('url(', TEXT)
-        self.assertEqual({path for path in re.findall(r"(?:call|fetch)\('([^']*)'", TEXT)},
+        self.assertEqual(re.findall(r'\w+://[\w.-]+', PAGE.text), ['http://www.w3.org'])  # the namespace of SVG
+        self.assertNotIn('@import', PAGE.text)
+        self.assertNotIn('url(', PAGE.text)
+        self.assertEqual({path for path in re.findall(r"(?:call|fetch)\('([^']*)'", PAGE.text)},
                          {'v1/chat/completions', 'slots', 'metrics', 'health', 'props'})
 
     def test_nothing_parses_html_or_code(self):
         for word in ('innerHTML', 'outerHTML', 'insertAdjacentHTML', 'document.write', 'DOMParser', 'eval(', 'Function(', 'srcdoc',
                      'createContextualFragment', 'cookie', "setAttribute('style"):
-            self.assertNotIn(word, TEXT)
+            self.assertNotIn(word, PAGE.text)
 
     def test_each_field_has_a_label(self):
         labels = {attributes['for'] for tag, attributes, _ in self.elements.found if tag == 'label' and 'for' in attributes}
         for tag, attributes, _ in self.elements.found:
             if tag in ('input', 'textarea'):
-                wrapped = re.search(rf'<label><span>[^<]+</span><{tag} id="{attributes["id"]}"', TEXT)
+                wrapped = re.search(rf'<label><span>[^<]+</span><{tag} id="{attributes["id"]}"', PAGE.text)
                 self.assertTrue(wrapped or attributes['id'] in labels, attributes)
 
     def test_colours_can_be_read(self):
-        light, dark = (dict(re.findall(r'--([\w-]+): (#\w{6})', block)) for block in re.findall(r':root \{(.*?)\}', TEXT, re.S))
+        light, dark = (dict(re.findall(r'--([\w-]+): (#\w{6})', block)) for block in re.findall(r':root \{(.*?)\}', PAGE.text, re.S))
         for colours in light, dark:
             for ink, paper in (('text', 'page'), ('text', 'raised'), ('text', 'quiet'), ('text', 'accent-soft'), ('dim', 'page'),
                                ('dim', 'raised'), ('dim', 'quiet'), ('on-accent', 'accent'), ('accent', 'page'), ('bad', 'bad-soft')):
                 self.assertGreaterEqual(contrast(colours[ink], colours[paper]), 4.5, (ink, paper))
 
-    def test_lines_fit(self):
-        self.assertEqual([line for line in TEXT.split('\n') if len(line) > 140], [])
+    def test_each_file_of_its_folder_is_in_it(self):
+        for path in page.FOLDER.iterdir():
+            text = path.read_text(encoding='utf-8')
+            for part in re.split('<style></style>|<script type="module"></script>', text):
+                self.assertTrue(part and part in PAGE.text, path.name)
 
 
 if __name__ == '__main__':

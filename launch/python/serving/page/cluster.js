@@ -1,0 +1,121 @@
+// The picture of the cluster, and how far an answer is.
+
+const HISTORY = 60;
+const rates = [];
+let timer = 0, previous = null, ready = false;
+
+/** The first and last layer of a rank, from "0-9", "3" or ""; null: it holds none. */
+function layersOf(rank) {
+  const found = /^(\d+)(?:-(\d+))?$/.exec(rank.layers ?? '');
+  return found && {first: Number(found[1]), last: Number(found[2] ?? found[1])};
+}
+
+/** A bar of which a part, [begin, end] of a total, is filled. */
+function bar(total, part) {
+  const x = 100 * part[0] / total, width = 100 * (part[1] - part[0]) / total;
+  return make('svg', {viewBox: '0 0 100 4', preserveAspectRatio: 'none', 'aria-hidden': 'true'},
+    make('rect', {class: 'track', width: 100, height: 4}), make('rect', {class: 'held', x, width, height: 4}));
+}
+
+function showMachines(props) {
+  const ranks = props.ranks ?? [], hosts = ranks.map(rank => rank.host);
+  const total = 1 + Math.max(0, ...ranks.map(rank => layersOf(rank)?.last ?? 0));
+  $('layout').textContent = props.layout ?? '';
+  $('machines').replaceChildren(...ranks.map(rank => {
+    const held = layersOf(rank), share = rank.share > 0 && rank.share < 1 ? `, ${Math.round(100 * rank.share)} % of each` : '';
+    const what = held ? `layers ${held.first}–${held.last}${share}` : rank.role === 'drafter' ? 'guesses tokens' : rank.role ?? '';
+    const alone = rank.host && hosts.indexOf(rank.host) === hosts.lastIndexOf(rank.host);
+    const name = alone ? rank.host : `${rank.host ?? ''} rank ${rank.rank}`;
+    return make('li', {}, make('div', {class: 'who'}, make('b', {}, name), make('span', {}, what)),
+      ...(held ? [bar(total, [held.first, held.last + 1])] : []));
+  }));
+}
+
+/** {name: sum over labels} of a page in the format of Prometheus. */
+function readMetrics(text) {
+  const sums = {};
+  for (const [, name, value] of text.matchAll(/^(\w+)(?:\{[^}]*\})? (\S+)/gm)) sums[name] = (sums[name] ?? 0) + Number(value);
+  return sums;
+}
+
+/** How many tokens of its answer a slot has. */
+function decodedOf(slot) { return slot.next_token?.[0]?.n_decoded ?? 0; }
+
+function figure(name, value, picture) {
+  const pictures = picture ? [make('dd', {class: 'picture'}, picture)] : [];
+  return make('div', {}, make('dt', {}, name), make('dd', {}, make('b', {}, value)), ...pictures);
+}
+
+function curve(values) {
+  const most = Math.max(1, ...values), x = i => 100 * (HISTORY - values.length + i) / (HISTORY - 1);
+  const points = values.map((value, i) => `${x(i)},${29 - 27 * value / most}`).join(' ');
+  return make('svg', {class: 'rate', viewBox: '0 0 100 30', preserveAspectRatio: 'none', 'aria-hidden': 'true'},
+    make('polyline', {class: 'curve', points}));
+}
+
+function showFigures(slots, metrics) {
+  const now = performance.now(), busy = slots.filter(slot => slot.is_processing), parts = [];
+  // What is counted at the end of an answer, and what its slot says until then.
+  const tokens = busy.reduce((sum, slot) => sum + decodedOf(slot), metrics.yamata_completion_tokens_total ?? 0);
+  if (metrics.yamata_completion_tokens_total !== undefined) {
+    if (previous) rates.push(Math.max(0, (tokens - previous.tokens) / ((now - previous.now) / 1000)));
+    rates.splice(0, rates.length - HISTORY);
+    previous = {tokens, now};
+    parts.push(figure('Tokens/s', (rates.at(-1) ?? 0).toFixed(1), rates.some(rate => rate) && curve(rates)));
+  }
+  if (metrics.yamata_runs_in_flight !== undefined) {
+    const runs = busy.length ? metrics.yamata_runs_in_flight : 0; // what is counted twice a second may be older
+    const marks = make('div', {class: 'runs', 'aria-hidden': 'true'}, ...Array.from({length: Math.min(64, runs)}, () => make('i')));
+    parts.push(figure('Runs in flight', String(runs), runs > 0 && marks));
+  }
+  const {yamata_guesses_total: guesses, yamata_guesses_accepted_total: accepted} = metrics;
+  if (guesses) {
+    const meter = bar(guesses, [0, accepted ?? 0]);
+    meter.classList.add('meter');
+    parts.push(figure('Guesses accepted', `${Math.round(100 * accepted / guesses)} % of ${guesses}`, meter));
+  }
+  if (slots.length) parts.push(figure('Answers in progress', `${busy.length} of ${slots.length}`));
+  if (metrics.yamata_requests_waiting) parts.push(figure('Requests waiting', String(metrics.yamata_requests_waiting)));
+  $('figures').replaceChildren(...parts);
+}
+
+/** Says how far the answer is, if it is the only one. */
+function showProgress(slots) {
+  const busy = slots.filter(slot => slot.is_processing), [slot] = busy, message = answering?.view?.message;
+  if (!message || busy.length !== 1) return;
+  const {n_prompt_tokens: prompt, n_prompt_computed: computed} = slot, decoded = decodedOf(slot);
+  if (decoded) message.figures = `${decoded} tokens` + (rates.at(-1) ? ` · ${rates.at(-1).toFixed(1)} tokens/s` : '');
+  else if (prompt && !message.content && !message.thinking) message.figures = `reading ${computed ?? 0} of ${prompt} tokens`;
+  following(() => answering.view.showFoot());
+}
+
+/** Asks how the cluster is: once a second while the model answers, else less often if its picture is seen. */
+async function poll() {
+  timer = 0;
+  const seen = () => !document.hidden && (answering || !$('cluster').hidden);
+  if (ready && seen()) {
+    const [slots, metrics] = await Promise.all([call('slots', {quiet: true}).then(response => response.json()),
+      call('metrics', {quiet: true}).then(response => response.text())]).catch(() => [[], '']);
+    showFigures(slots, readMetrics(metrics));
+    showProgress(slots);
+  }
+  if (seen()) timer ||= setTimeout(poll, answering ? 1000 : 5000);
+}
+
+function pollSoon() {
+  clearTimeout(timer);
+  timer = setTimeout(poll, 0);
+}
+
+function showCluster(shown) {
+  $('cluster').hidden = !shown;
+  $('show-cluster').setAttribute('aria-expanded', shown);
+  document.body.classList.toggle('with-cluster', shown);
+  pollSoon();
+}
+
+$('show-cluster').addEventListener('click', () => {
+  showCluster($('cluster').hidden);
+  kept.write('localStorage', 'cluster', !$('cluster').hidden);
+});
+document.addEventListener('visibilitychange', pollSoon);

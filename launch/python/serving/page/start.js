@@ -1,0 +1,57 @@
+// The start of the page: waits until the model is loaded.
+
+function showBanner(text, share) {
+  $('banner').hidden = !text;
+  $('banner-text').textContent = text ?? '';
+  $('banner-share').hidden = share === undefined;
+  $('banner-share').value = share ?? 0;
+}
+
+/** Waits until the model is loaded, and says how far it is. */
+async function untilLoaded() {
+  for (;;) {
+    const response = await fetch('health', {cache: 'no-store'}).catch(() => null);
+    const health = await response?.json().catch(() => ({})) ?? {};
+    if (response?.ok) break;
+    const percent = health.percent;
+    const loads = response && (health.status ?? 'loading') === 'loading';
+    const why = response ? health.error?.message ?? 'The server is not ready.' : 'The server cannot be reached.';
+    showBanner(loads ? 'Loading the model' : why, loads && percent !== undefined ? percent / 100 : undefined);
+    await new Promise(resolve => { setTimeout(resolve, 1000); });
+  }
+  showBanner();
+}
+
+/** The properties of the server; it may say for a moment that it is not ready. */
+async function properties() {
+  for (;;) {
+    try {
+      return await (await call('props')).json();
+    } catch (error) {
+      if (error.status !== 503) return {};
+      await new Promise(resolve => { setTimeout(resolve, 500); });
+    }
+  }
+}
+
+async function describe() {
+  const props = await properties();
+  const name = props.model_alias || (props.model_path ?? '').split('/').pop();
+  const hosts = new Set((props.ranks ?? []).map(rank => rank.host)).size;
+  model = {id: name || undefined, about: name && (hosts > 1 ? `${name} on ${hosts} machines` : name)};
+  $('model').textContent = $('model').title = name ?? '';
+  document.title = name ? `${name} – Yamata` : 'Yamata';
+  const temperature = props.default_generation_settings?.params?.temperature ?? props.default_generation_settings?.temperature;
+  if (temperature !== undefined) $('temperature').placeholder = String(Math.round(100 * temperature) / 100);
+  showMachines(props);
+  if (!chat.messages.length) showChat();
+}
+
+showChat();
+showBusy();
+showCluster(kept.read('localStorage', 'cluster') ?? matchMedia('(min-width: 62rem)').matches);
+untilLoaded().then(async () => {
+  ready = true;
+  await describe();
+  pollSoon();
+});
