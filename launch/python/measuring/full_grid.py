@@ -6,11 +6,13 @@ from common.problem import Problem
 VALUES = {'tokens', 'temperature', 'seed', 'repeats', 'deadline_s'}
 TABLES = {'models', 'clusters', 'strategies', 'programs', 'prompts', 'commands', 'sweep'}
 
+FILE_FLAGS = {'commands': '-f', 'strategies': '--heads'}  # tables whose entries have flags: the flag that names a file
+
 
 def settled(toml, full):
     """(the experiment without [full], what is left out of it). With `full`, the values of [full] replace those of the file, and the entries
-    of its tables are added, or replace those of the same name. Of the added ones, prompts and commands whose file of prompts does not exist
-    are left out; for each, a line says so. Raises Problem for what [full] cannot have."""
+    of its tables are added, or replace those of the same name. Of the added ones, prompts and commands without their file of prompts, and
+    strategies without their heads, are left out; for each, a line says so. Raises Problem for what [full] cannot have."""
     given = toml.get('full', {})
     check(given)
     if not full:
@@ -41,14 +43,14 @@ def check(given):
 
 
 def file_of(key, entry):
-    """The file of prompts that an entry reads; empty: none."""
+    """The file of prompts that an entry reads, or of heads that a strategy does; empty: none."""
     if not isinstance(entry, dict):
         return ''
     if key == 'prompts':
         return entry['file'] if isinstance(entry.get('file'), str) else ''
-    words = entry.get('flags', []) if key == 'commands' else []
+    words = entry.get('flags', []) if key in FILE_FLAGS else []
     after = dict(zip(words, words[1:])) if isinstance(words, list) and all(isinstance(word, str) for word in words) else {}
-    return after.get('-f', '')
+    return after.get(FILE_FLAGS.get(key), '')
 
 
 def source_of(entry):

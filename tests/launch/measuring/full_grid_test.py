@@ -39,6 +39,14 @@ class FullGrid(unittest.TestCase):
                                     'commands.gone is left out: gone.jsonl does not exist'])
         self.assertEqual((list(whole['prompts']), list(whole['commands'])), (['king', 'there'], ['there']))
 
+    def test_strategies_without_their_heads_are_named_and_left_out(self):
+        with tempfile.NamedTemporaryFile(suffix='.safetensors') as there:
+            text = strategies('a') + '[full.strategies]\ngone = { flags = ["--preset", "dovetail", "--heads", "gone.safetensors"] }\n' \
+                f'there = {{ flags = ["--heads", "{there.name}"] }}\nlist = ["--no-lookup"]\n'
+            whole, left_out = self.settled(text)
+        self.assertEqual(left_out, ['strategies.gone is left out: gone.safetensors does not exist'])
+        self.assertEqual(list(whole['strategies']), ['a', 'there', 'list'])
+
     def test_what_it_cannot_have_is_refused_with_and_without_the_flag(self):
         for text, said in (('full = 5\n', 'full is 5, not a table; write .full.'),
                            ('[full]\nyamata = "x"\n', "full: 'yamata' is not known"),
