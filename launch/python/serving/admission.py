@@ -5,7 +5,9 @@ import time
 
 from . import protocol
 from .http_request import HttpError
+from .inbox import Inbox
 
+REASON_S = 1.0  # between the end of a text and that of the engine
 MOST_CHARACTERS = 256  # in a token; only tokens of white space are nearly as long
 
 
@@ -39,7 +41,7 @@ class Queue:
         free = self.slots() - len(self.running)
         if len(self.waiting) + len(messages) > self.most + max(free, 0):
             raise HttpError(429, f'{len(self.waiting)} requests wait already; try later', 'queue_full', headers=[('retry-after', '2')])
-        inbox = asyncio.Queue()
+        inbox = Inbox()
         generations = [Generation(message, index, inbox) for index, message in enumerate(messages)]
         self.waiting.extend(generations)
         self.advance()
@@ -64,15 +66,20 @@ class Queue:
             self.engine.stop()
 
     def take(self, generation, message):
-        if message['is'] == 'done' and message.get('reason') == 'cancelled' and not generation.cancelled:
-            message = {'is': 'lost', 'why': 'the engine is ending'}  # the text is not complete, and nobody wanted that
         kind = message['is']
+        if generation.over:
+            return
+        if kind == 'done' and message.get('reason') == 'cancelled' and not generation.cancelled:
+            # The text is not complete, and nobody wanted that: the engine is ending, and its end tells why.
+            lost = {'is': 'lost', 'why': 'the engine has cancelled it'}
+            asyncio.get_running_loop().call_later(REASON_S, self.take, generation, lost)
+            return
         if kind == 'text':
             generation.first = generation.first or time.monotonic()
             generation.tokens = message.get('at', generation.tokens)
         elif kind == 'prompt':
             generation.prompt_tokens, generation.computed = message.get('tokens', 0), message.get('computed', 0)
-        generation.inbox.put_nowait((generation.index, message))
+        generation.inbox.put(generation.index, message)
         if kind in protocol.ENDS:
             self.finish(generation, message)
 
@@ -95,10 +102,10 @@ class Queue:
         elif self.engine.state in ('ready', 'stopping'):
             self.engine.send(protocol.cancel(generation.number))
 
-    def lose(self, why):
+    def lose(self, kind, why):
         """The engine is gone: those that wait end, too."""
         while self.waiting:
-            self.take(self.waiting.popleft(), {'is': 'lost', 'why': why})
+            self.take(self.waiting.popleft(), {'is': kind, 'why': why})
 
     def drain(self):
         """Takes no more requests; when those that it has are sent, the engine is told to end behind them."""

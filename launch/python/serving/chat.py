@@ -105,34 +105,15 @@ def plain_choice(index, choice, top):
             'logprobs': None if top is None else logprobs.chat(choice.entries, top)}
 
 
-class ChatStream:
-    """`top`: alternatives per token; None: no log-probabilities. `usage`: whether a chunk says it."""
+class ChatStream(Stream):
+    def chunk(self, delta):
+        return {'delta': delta}
 
-    def __init__(self, answering, head, top, usage, seed):
-        self.answering, self.head, self.top, self.usage, self.seed = answering, head, top, usage, seed
-        self.told = [0] * len(answering.choices)  # entries of log-probabilities
+    def logprobs(self, index, entries):
+        return logprobs.chat(entries, self.top)
 
-    def chunk(self, index, delta, reason=None, **more):
-        return self.head | {'choices': [{'index': index, 'delta': delta, 'finish_reason': reason, 'logprobs': None, **more}]}
-
-    def events(self, index, deltas):
-        choice = self.answering.choices[index]
-        values = [self.chunk(index, delta) for delta in deltas]
-        if self.top is not None and len(choice.entries) > self.told[index]:
-            entries, self.told[index] = choice.entries[self.told[index]:], len(choice.entries)
-            values = values or [self.chunk(index, {'content': ''})]
-            values[0]['choices'][0]['logprobs'] = logprobs.chat(entries, self.top)
-        if choice.reason:
-            last = self.chunk(index, {}, choice.reason)
-            values.append(last | ({} if self.answering.open else {'timings': self.answering.timings(), 'seed': self.seed}))
-        return values
-
-    def last(self):
-        return [self.head | {'choices': [], 'usage': self.answering.usage()}] if self.usage else []
-
-    async def answer(self):
-        first = [self.chunk(index, {'role': 'assistant', 'content': ''}) for index in range(len(self.told))]
-        await Stream(self.answering).run(first, self.events, self.last)
+    def first(self):
+        return [self.value(index, {'role': 'assistant', 'content': ''}) for index in range(len(self.told))]
 
 
 async def apply_template(server, request):

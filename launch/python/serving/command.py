@@ -52,7 +52,7 @@ class Service:
         elif its.state == 'ready':
             self.start(self.begin_serving())
         elif its.state == 'lost':
-            self.queue.lose(its.why)
+            self.queue.lose(its.end_kind, its.why)
 
     def start(self, coroutine):
         task = asyncio.get_running_loop().create_task(coroutine)
@@ -78,6 +78,7 @@ class Service:
         if self.interrupts == 1 and self.engine.state in ('ready', 'stopping'):
             self.queue.drain()
         else:
+            self.engine.lose('the server is ending', 'ending')
             self.start(self.engine.end())
 
     async def run(self):
@@ -106,6 +107,8 @@ class Service:
         if self.interrupts:
             return 0 if self.served else 130
         if self.server.template is None:
+            if code == 1:
+                self.terminal.say("serve: flags that are not the engine's are listed by launch/serve --help")
             return code if code in (1, 2, 3) else LOST  # the engine has said why
         self.terminal.say(f'serve: the engine was lost ({self.engine.why}; exit code {code}); start again')
         return LOST

@@ -68,45 +68,32 @@ async def completions(server, request):
     choices = [Choice(params={'schema': 'response_format'}) for _ in asked]
     head = {'id': 'cmpl-' + secrets.token_hex(12), 'object': 'text_completion', 'created': int(time.time()), 'model': server.name}
     heads = [text for text in heads for _ in range(count)]
-    with Answering(request, server.queue, asked, choices) as answering:
+    with Answering(request, server.queue, asked, choices, len(prompts)) as answering:
         if stream:
-            await TextStream(answering, head, heads, top, usage, len(prompts), wanted['seed']).answer()
+            await TextStream(heads, answering, head, top, usage, wanted['seed']).answer()
         else:
             await answering.all()
             parts = [{'index': index, 'text': heads[index] + choice.content, 'finish_reason': choice.reason,
                       'logprobs': None if top is None else logprobs.completion(choice.entries, top, 0)}
                      for index, choice in enumerate(choices)]
-            await request.reply_json(head | {'choices': parts, 'usage': answering.usage(len(prompts)), 'timings': answering.timings(),
+            await request.reply_json(head | {'choices': parts, 'usage': answering.usage(), 'timings': answering.timings(),
                                              'seed': wanted['seed']})
 
 
-class TextStream:
-    """`heads`: what comes before each text. `top`: alternatives per token; None: no log-probabilities."""
+class TextStream(Stream):
+    """`heads`: what comes before each text."""
 
-    def __init__(self, answering, head, heads, top, usage, prompts, seed):
-        self.answering, self.head, self.heads, self.top = answering, head, heads, top
-        self.usage, self.prompts, self.seed = usage, prompts, seed
-        self.told, self.characters = [0] * len(heads), [0] * len(heads)
+    def __init__(self, heads, *others):
+        super().__init__(*others)
+        self.heads, self.characters = heads, [0] * len(heads)
 
-    def chunk(self, index, text, reason=None):
-        return self.head | {'choices': [{'index': index, 'text': text, 'finish_reason': reason, 'logprobs': None}]}
+    def chunk(self, delta):
+        return {'text': delta.get('content', '')}
 
-    def events(self, index, deltas):
-        choice = self.answering.choices[index]
-        values = [self.chunk(index, delta['content']) for delta in deltas]
-        if self.top is not None and len(choice.entries) > self.told[index]:
-            entries, self.told[index] = choice.entries[self.told[index]:], len(choice.entries)
-            values = values or [self.chunk(index, '')]
-            values[0]['choices'][0]['logprobs'] = logprobs.completion(entries, self.top, self.characters[index])
-            self.characters[index] += sum(len(logprobs.text_of(entry)) for entry in entries)
-        if choice.reason:
-            last = self.chunk(index, '', choice.reason)
-            values.append(last | ({} if self.answering.open else {'timings': self.answering.timings(), 'seed': self.seed}))
-        return values
+    def logprobs(self, index, entries):
+        offset = self.characters[index]
+        self.characters[index] += sum(len(logprobs.text_of(entry)) for entry in entries)
+        return logprobs.completion(entries, self.top, offset)
 
-    def last(self):
-        return [self.head | {'choices': [], 'usage': self.answering.usage(self.prompts)}] if self.usage else []
-
-    async def answer(self):
-        first = [self.chunk(index, text) for index, text in enumerate(self.heads) if text]
-        await Stream(self.answering).run(first, self.events, self.last)
+    def first(self):
+        return [self.value(index, {'content': text}) for index, text in enumerate(self.heads) if text]

@@ -2,16 +2,22 @@
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import time
 
 from measuring.running import members
 
-from . import protocol
+from . import lines, protocol
 from .http_request import HttpError
 
-SILENCE_S = 10  # without a line from an engine that serves, which sends one every half second: it is lost
+SILENCE_S = 4   # without a line from an engine that serves, which sends one every half second: it is lost
+TICK_S = 0.5
 KILL_S = 3.0    # between the request to end and the kill
+TIMEOUT_S = 20  # the engine's --timeout for a silent rank: clients wait so long; the default of `run` is for jobs that nobody waits for
+# What names the machine of a loss: an error of a rank, of its guard, or of mpirun. After a kill the job is over, though mpirun takes 2 s.
+KILLED = re.compile(r'yamata: rank \d+ \([^)]*\) was killed by ')
+CAUSE = re.compile(r'(?:yamata: (?=rank \d+ \()|mpirun noticed that (?=process rank \d+ .* on node ))(.*)')
 
 
 def command_of(program, words, ranks=None, hostfile=None, mpirun_words=()):
@@ -19,6 +25,8 @@ def command_of(program, words, ranks=None, hostfile=None, mpirun_words=()):
     engine = [str(program), 'engine', *words]
     if ranks is None and hostfile is None:
         return engine
+    if not any(word.partition('=')[0] == '--timeout' for word in words):
+        engine += ['--timeout', str(TIMEOUT_S)]
     launcher = ['mpirun', '--bind-to', 'none', *mpirun_words]
     if hostfile is not None:
         launcher += ['--hostfile', hostfile, '--map-by', 'node']
@@ -45,17 +53,23 @@ class Engine:
         self.state, self.share, self.ready, self.why = 'loading', 0.0, {}, ''
         self.process, self.listeners, self.last_number = None, {}, 0
         self.joined, self.silent_ticks, self.begin = [], 0, time.monotonic()
-        self.code, self.alive = None, {}
+        self.code, self.alive, self.cause, self.end_kind = None, {}, '', 'lost'
 
     async def run(self):
         """Starts it, and returns its exit code when it has ended."""
-        self.process = await asyncio.create_subprocess_exec(
-            *self.command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-            start_new_session=True, limit=protocol.LINE_BYTES, env=environment())
+        output, write = await lines.pipe(self.take_line, protocol.LINE_BYTES)
+        try:
+            self.process = await asyncio.create_subprocess_exec(
+                *self.command, stdin=asyncio.subprocess.PIPE, stdout=write, stderr=asyncio.subprocess.PIPE, start_new_session=True,
+                limit=protocol.LINE_BYTES, env=environment())
+        finally:
+            os.close(write)
         watch = asyncio.create_task(self.watch_silence())
         errors = asyncio.create_task(self.read_errors())
         try:
-            await self.read_lines()
+            if not await output.ended:
+                self.lose('a line of the engine is too long')
+                self.kill()
             self.code = await self.process.wait()
             await errors
         finally:
@@ -63,32 +77,29 @@ class Engine:
             self.lose('the engine has ended')
         return self.code
 
-    async def read_lines(self):
-        while True:
-            try:
-                data = await self.process.stdout.readline()
-            except ValueError:
-                self.lose('a line of the engine is too long')
-                return self.kill()
-            if not data:
-                return
-            self.silent_ticks = 0
-            message = protocol.read(data)
-            if message is None:
-                self.said(data.decode(errors='replace').rstrip('\n'))
-            else:
-                self.take(message)
+    def take_line(self, data):
+        self.silent_ticks = 0
+        message = protocol.read(data)
+        if message is None:
+            self.said(data.decode(errors='replace'))
+        else:
+            self.take(message)
 
     async def read_errors(self):
         while data := await self.process.stderr.readline():
-            self.said(data.decode(errors='replace').rstrip('\n'))
+            line = data.decode(errors='replace').rstrip('\n')
+            self.said(line)
+            if found := CAUSE.match(line):
+                self.cause = self.cause or found[1]
+            if KILLED.match(line) and self.state != 'loading':
+                self.lose(self.cause)
 
     async def watch_silence(self):
         """Ends an engine that says nothing. Ticks are counted, not seconds, since this process may have been stopped for a while."""
         while True:
-            await asyncio.sleep(1)
+            await asyncio.sleep(TICK_S)
             self.silent_ticks += 1
-            if self.state != 'loading' and self.silent_ticks > SILENCE_S:
+            if self.state != 'loading' and self.silent_ticks * TICK_S > SILENCE_S:
                 self.lose(f'the engine has said nothing for {SILENCE_S} s')
                 return await self.end()
 
@@ -111,20 +122,20 @@ class Engine:
             if listener:
                 listener(message)
         elif kind == 'lost':
-            rank = f'rank {message["rank"]} ({message.get("host", "")}): ' if 'rank' in message else ''
-            self.lose(f'{rank}{message.get("why", "lost")}')
+            rank, why = f'rank {message.get("rank")} ({message.get("host", "")})', message.get('why') or 'lost'
+            self.lose(why if 'rank' not in message or why.startswith(rank) else f'{rank}: {why}')
         elif kind == 'error':  # of a line that it could not read: of which request is unknown
             self.said(message.get('message') or str(message))
             for listener in list(self.listeners.values()):
                 listener(message)
 
-    def lose(self, why):
-        """Tells all requests that nothing more comes."""
+    def lose(self, why, kind='lost'):
+        """Tells all requests that nothing more comes. `kind`: 'ending' if that is wanted."""
         if self.state == 'lost':
             return
-        self.state, self.why = 'lost', why
+        self.state, self.why, self.end_kind = 'lost', self.cause or why, kind
         for listener in list(self.listeners.values()):
-            listener({'is': 'lost', 'why': why})
+            listener({'is': kind, 'why': self.why})
         self.listeners.clear()
         self.changed(self)
 
@@ -153,7 +164,7 @@ class Engine:
             reply = await answer
         finally:
             self.forget(number)
-        if reply['is'] == 'lost':
+        if reply['is'] in ('lost', 'ending'):
             raise HttpError(503, f'the engine is gone: {reply["why"]}')
         if reply['is'] in ('refused', 'error'):
             raise HttpError(400, reply.get('message', 'refused'), reply.get('code', 'invalid_value'), param)

@@ -25,12 +25,15 @@ class Disconnected(Exception):
     """The client is gone."""
 
 
+PLAIN, ESCAPED = (json.JSONEncoder(ensure_ascii=ascii, allow_nan=False, separators=(',', ':')).encode for ascii in (False, True))
+
+
 def encoded(value):
     """JSON as bytes; text is not escaped, except where UTF-8 could not say it."""
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(',', ':')).encode()
+        return PLAIN(value).encode()
     except UnicodeEncodeError:
-        return json.dumps(value, allow_nan=False, separators=(',', ':')).encode()
+        return ESCAPED(value).encode()
 
 
 MOST_DIGITS = 300  # of a whole number: any such number is also a float
@@ -132,6 +135,11 @@ class Request:
 
     async def reply_error(self, error):
         await self.reply_json(error.body(), error.status, error.headers)
+
+    def is_behind(self):
+        """Whether the client has not read all that was written, so that a write may wait."""
+        transport = self.scope.get('yamata.transport')
+        return not transport or transport.get_write_buffer_size() > 0
 
     def abort(self):
         """Cuts the connection at once, with what waits to be sent."""

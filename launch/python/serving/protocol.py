@@ -46,7 +46,7 @@ def cancel(number):
 
 
 STOP = {'do': 'stop'}
-ENDS = 'done', 'refused', 'lost', 'error'  # the last message of a request
+ENDS = 'done', 'refused', 'lost', 'error', 'ending'  # the last message of a request; 'ending' is the front end's
 
 
 def read(data):

@@ -43,6 +43,8 @@ class Remover:
         self.markers, self.rest = [marker for marker in markers if marker], ''
 
     def feed(self, piece):
+        if not self.markers:
+            return piece
         text, kept = self.rest + piece, ''
         while found := first_marker(text, self.markers):
             kept, text = kept + text[:found[0]], text[found[0] + len(found[1]):]

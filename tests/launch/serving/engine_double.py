@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Speaks the engine's protocol (docs/serving.md) without a model, for tests of what surrounds it. A token is a byte. The text that answers
 a prompt is what stands in it between the last «say» and «end», or else words that the prompt, the sampling and the seed determine. «wait»
-in a prompt: nothing comes until it is cancelled; «die»: the process ends; «drop»: the engine cancels it; «slow»: a token every 20 ms.
+in a prompt: nothing comes until it is cancelled; «die»: the process ends; «killed»: it says what mpirun's guard says of a killed rank, and
+waits; «named»: it ends as mpirun does; «drop»: the engine cancels it; «slow»: a token every 20 ms.
 ENGINE_SLOTS, ENGINE_CONTEXT and ENGINE_TEMPLATE say what it has; ENGINE_LOADS=wait: it loads until its input ends."""
 import hashlib
 import json
@@ -70,6 +71,13 @@ class Engine:
         prompt = data.decode(errors='replace')
         if '«die»' in prompt:
             os._exit(3)
+        if '«killed»' in prompt:
+            print('yamata: rank 2 (attic) was killed by signal 9 (Killed)', file=sys.stderr, flush=True)
+            return
+        if '«named»' in prompt:
+            tell(kind='done', id=number, reason='cancelled', usage={})
+            print('mpirun noticed that process rank 1 with PID 7 on node attic exited on signal 9 (Killed).', file=sys.stderr)
+            os._exit(137)
         if '«drop»' in prompt:
             return tell(kind='done', id=number, reason='cancelled', usage={})
         if self.refused(request, data):
@@ -147,6 +155,8 @@ def main():
     if '--broken' in sys.argv:
         print('yamata: the file is damaged; copy it again', file=sys.stderr)
         sys.exit(2)
+    if '--porrt' in sys.argv:
+        sys.exit("yamata: '--porrt' is not a flag; 'yamata engine --help' lists them")
     tell(kind='joined', rank=0, host='here')
     tell(kind='loading', share=0.5)
     if os.environ.get('ENGINE_LOADS') == 'wait':

@@ -120,6 +120,7 @@ class Together(Alone):
         self.assertEqual(server.process.returncode, 3, rest)
         self.assertIn('serve: the engine was lost', rest)
         self.assertIn('"code":"engine_lost"', received.decode())
+        self.assertRegex(received.decode(), r'"message":"the engine was lost: rank \d \(.+\) was killed by signal 9')
 
     def processes_of(self, server):
         """Those of the program that its mpirun has started."""

@@ -129,7 +129,7 @@ class Once(unittest.TestCase):
         self.assertIn('open requests finish', server.process.stderr.readline())
         code, _ = server.end()
         self.assertEqual(code, 0)
-        self.rest_of(client)
+        self.assertEqual(self.error_of(client)['code'], 'server_ending')
 
     def test_requests_that_come_while_it_ends_are_refused(self):
         server = self.run_server()
@@ -145,18 +145,32 @@ class Once(unittest.TestCase):
         client = self.busy_client(server)
         answer = server.chat('«die»')
         self.assertEqual((answer.status, answer.error()['code']), (503, 'engine_lost'))
-        text = self.rest_of(client)
-        self.assertEqual(json.loads(text.split('data: ')[-2])['error']['code'], 'engine_lost')
+        self.assertEqual(self.error_of(client)['code'], 'engine_lost')
         rest = server.process.communicate(timeout=scene.LATEST_S)[1]
         self.assertEqual(server.process.returncode, 3)
         self.assertRegex(rest, r'serve: the engine was lost .*exit code 3')
+
+    def error_of(self, client):
+        """The one that ends a stream."""
+        return json.loads(self.rest_of(client).split('data: ')[-2])['error']
+
+    def test_the_machine_of_a_loss_is_named_as_soon_as_it_is_known(self):
+        for asked, named in (('«killed»', 'rank 2 (attic) was killed by signal 9'),
+                             ('«named»', 'process rank 1 with PID 7 on node attic exited')):
+            server = self.run_server()
+            self.assertIn(f'the engine was lost: {named}', server.chat(asked).error()['message'])
+            if asked == '«killed»':  # it waits
+                server.process.send_signal(signal.SIGINT)
+            self.assertIn(named, server.process.communicate(timeout=scene.LATEST_S)[1])
+            self.assertEqual(server.process.returncode, 0 if asked == '«killed»' else 3)
 
     def test_a_client_that_reads_slowly_is_cut(self):
         server = self.run_server(ENGINE_CONTEXT='8000000')
         with socket.socket() as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             client.connect(('127.0.0.1', server.port))
-            long = {'messages': [{'role': 'user', 'content': 'Hello'}], 'temperature': 0, 'max_tokens': 400000}
+            long = {'messages': [{'role': 'user', 'content': 'Hello'}], 'temperature': 0, 'max_tokens': 400000, 'logprobs': True,
+                    'top_logprobs': 20}
             client.sendall(scene.request(WAIT | long))
             while not server.ask('GET', '/metrics').data.count(b'reason="cancelled"'):
                 pass
@@ -211,6 +225,11 @@ class Once(unittest.TestCase):
         process = scene.start(self.folder, '--broken')
         error = process.communicate(timeout=scene.LATEST_S)[1]
         self.assertEqual((process.returncode, error), (2, 'yamata: the file is damaged; copy it again\n'))
+
+    def test_a_flag_that_nobody_knows_names_the_help_of_both(self):
+        process = scene.start(self.folder, '--porrt', '5')
+        error = process.communicate(timeout=scene.LATEST_S)[1]
+        self.assertEqual((process.returncode, 'yamata engine --help' in error, 'launch/serve --help' in error), (1, True, True), error)
 
     def test_a_broken_template_is_named(self):
         template = pathlib.Path(self.folder, 'template')
