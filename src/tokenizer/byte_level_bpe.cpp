@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <queue>
 
 #include "node/error.hpp"
+#include "src/tokenizer/merge_queue.hpp"
 #include "src/tokenizer/utf8.hpp"
 
 namespace yamata {
@@ -40,6 +40,7 @@ struct Merge {
   std::uint32_t rank, result;
   std::int64_t left, right;
   std::uint32_t left_unit, right_unit;
+  std::uint32_t priority() const { return rank; }  // the lowest is the best
   bool operator<(const Merge& other) const { return rank > other.rank || (rank == other.rank && left > other.left); }
 };
 
@@ -57,6 +58,7 @@ ByteLevelBpe::ByteLevelBpe(const gguf::File& file, const std::string& pre) : byt
   load_common(file);
   load_units();
   load_merges(file);
+  if (unknown_ >= 0 || std::ranges::all_of(byte_units_, [&](Unit unit) { return unit < texts_.size(); })) find_longest();
 }
 
 void ByteLevelBpe::load_units() {
@@ -99,11 +101,12 @@ const ByteLevelBpe::Merged* ByteLevelBpe::find_merge(Unit left, Unit right) cons
   return found == merges_.end() ? nullptr : &found->second;
 }
 
-void ByteLevelBpe::encode_plain(std::string_view text, bool, std::vector<TokenId>& out) const {
-  for (const std::string_view piece : pre_tokenizer_->split(text)) encode_piece(piece, out);
+void ByteLevelBpe::encode_plain(std::string_view text, bool, std::vector<TokenId>& out, EncodingSteps& steps) const {
+  for (const std::string_view piece : pre_tokenizer_->split(text, steps)) encode_piece(piece, out, steps);
 }
 
-void ByteLevelBpe::encode_piece(std::string_view piece, std::vector<TokenId>& out) const {
+void ByteLevelBpe::encode_piece(std::string_view piece, std::vector<TokenId>& out, EncodingSteps& steps) const {
+  steps();
   if (pre_tokenizer_->whole_pieces()) {
     std::string text;
     for (const char c : piece) text += byte_texts_[static_cast<std::uint8_t>(c)];
@@ -122,7 +125,7 @@ void ByteLevelBpe::encode_piece(std::string_view piece, std::vector<TokenId>& ou
   if (!symbols.empty()) symbols.back().next = -1;
   const auto symbol = [&](std::int64_t i) -> Symbol& { return symbols[static_cast<std::size_t>(i)]; };
 
-  std::priority_queue<Merge> merges;
+  MergeQueue<Merge> merges(symbols.size());
   const auto propose = [&](std::int64_t left, std::int64_t right) {
     if (left < 0 || right < 0) return;
     const Unit left_unit = symbol(left).unit, right_unit = symbol(right).unit;
@@ -131,8 +134,8 @@ void ByteLevelBpe::encode_piece(std::string_view piece, std::vector<TokenId>& ou
   };
   for (std::size_t i = 1; i < symbols.size(); ++i) propose(static_cast<std::int64_t>(i) - 1, static_cast<std::int64_t>(i));
   while (!merges.empty()) {
-    const Merge merge = merges.top();
-    merges.pop();
+    const Merge merge = merges.pop();
+    steps();
     Symbol& left = symbol(merge.left);
     Symbol& right = symbol(merge.right);
     if (left.gone || right.gone || left.unit != merge.left_unit || right.unit != merge.right_unit) continue;

@@ -18,7 +18,7 @@ class ByteLevelBpe : public Tokenizer {
   std::string piece(TokenId id, bool special) const override;
 
  protected:
-  void encode_plain(std::string_view text, bool first, std::vector<TokenId>& out) const override;
+  void encode_plain(std::string_view text, bool first, std::vector<TokenId>& out, EncodingSteps& steps) const override;
 
  private:
   /// The number of a text in the merges: tokens have their ids, and intermediate texts have the numbers after them.
@@ -31,7 +31,7 @@ class ByteLevelBpe : public Tokenizer {
   void load_merges(const gguf::File& file);
   Unit unit(std::string_view text);
   const Merged* find_merge(Unit left, Unit right) const;
-  void encode_piece(std::string_view piece, std::vector<TokenId>& out) const;
+  void encode_piece(std::string_view piece, std::vector<TokenId>& out, EncodingSteps& steps) const;
   void append_tokens(Unit unit, std::vector<TokenId>& out) const;
 
   std::unique_ptr<PreTokenizer> pre_tokenizer_;

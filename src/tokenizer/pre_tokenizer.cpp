@@ -94,7 +94,7 @@ struct PreTokenizer::Description {
 
 struct PreTokenizer::Pattern {
   explicit Pattern(const char* pattern);
-  void split(std::string_view piece, std::vector<std::string_view>& out) const;
+  void split(std::string_view piece, std::vector<std::string_view>& out, EncodingSteps& steps) const;
 
   std::unique_ptr<pcre2_code, Freed> code;
 };
@@ -110,7 +110,7 @@ PreTokenizer::Pattern::Pattern(const char* pattern) {
 }
 
 /// Appends the parts of `piece` (valid UTF-8): matches, and the text between matches.
-void PreTokenizer::Pattern::split(std::string_view piece, std::vector<std::string_view>& out) const {
+void PreTokenizer::Pattern::split(std::string_view piece, std::vector<std::string_view>& out, EncodingSteps& steps) const {
   const std::unique_ptr<pcre2_match_data, Freed> data(pcre2_match_data_create_from_pattern(code.get(), nullptr));
   const std::unique_ptr<pcre2_match_context, Freed> context(pcre2_match_context_create(nullptr));
   if (!data || !context) throw std::bad_alloc();
@@ -119,6 +119,7 @@ void PreTokenizer::Pattern::split(std::string_view piece, std::vector<std::strin
   std::size_t done = 0;
   while (done < piece.size()) {
     const int found = pcre2_match(code.get(), subject, piece.size(), done, PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, data.get(), context.get());
+    steps();
     if (found < 0) break;
     const PCRE2_SIZE* range = pcre2_get_ovector_pointer(data.get());
     if (range[0] > done) out.push_back(piece.substr(done, range[0] - done));
@@ -168,7 +169,7 @@ PreTokenizer::~PreTokenizer() = default;
 bool PreTokenizer::whole_pieces() const { return description_.whole_pieces; }
 bool PreTokenizer::adds_bos() const { return description_.adds_bos; }
 
-std::vector<std::string_view> PreTokenizer::split(std::string_view text) const {
+std::vector<std::string_view> PreTokenizer::split(std::string_view text, EncodingSteps& steps) const {
   ValidText valid;
   if (!is_valid(text)) valid = make_valid(text);
   const bool same = valid.origin.empty();
@@ -179,7 +180,7 @@ std::vector<std::string_view> PreTokenizer::split(std::string_view text) const {
   for (const Pattern& pattern : patterns_) {
     std::vector<std::string_view> finer;
     finer.reserve(pieces.size());
-    for (const std::string_view piece : pieces) pattern.split(piece, finer);
+    for (const std::string_view piece : pieces) pattern.split(piece, finer, steps);
     pieces = std::move(finer);
   }
   if (same) return pieces;

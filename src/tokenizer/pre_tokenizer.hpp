@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "src/tokenizer/encoding_steps.hpp"
+
 namespace yamata {
 
 class PreTokenizer {
@@ -16,7 +18,12 @@ class PreTokenizer {
   ~PreTokenizer();
 
   /// The pieces of `text` in order; together they are the whole text. Bytes that are not valid UTF-8 count as one symbol each.
-  std::vector<std::string_view> split(std::string_view text) const;
+  std::vector<std::string_view> split(std::string_view text) const {
+    EncodingSteps steps;
+    return split(text, steps);
+  }
+  /// The same, watched.
+  std::vector<std::string_view> split(std::string_view text, EncodingSteps& steps) const;
   /// Whether a piece that is in the vocabulary becomes one token, whatever the merges are.
   bool whole_pieces() const;
   /// Whether BOS is added if the file does not say.

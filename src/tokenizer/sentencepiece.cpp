@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <queue>
 
 #include "node/error.hpp"
+#include "src/tokenizer/merge_queue.hpp"
 #include "src/tokenizer/utf8.hpp"
 
 namespace yamata {
@@ -27,6 +27,7 @@ struct Merge {
   float score;
   std::ptrdiff_t left, right;
   std::size_t bytes;
+  float priority() const { return -score; }  // the lowest is the best
   bool operator<(const Merge& other) const { return score < other.score || (score == other.score && left > other.left); }
 };
 
@@ -61,6 +62,7 @@ SentencePiece::SentencePiece(const gguf::File& file) {
     space_inside_ = space_inside_ || (!text.empty() && word_end(text, 0) != text.size());
   }
   load_bytes();
+  if (unknown_ >= 0 || std::ranges::all_of(byte_ids_, [](TokenId id) { return id >= 0; })) find_longest();
 }
 
 void SentencePiece::load_bytes() {
@@ -70,7 +72,7 @@ void SentencePiece::load_bytes() {
   }
 }
 
-void SentencePiece::encode_plain(std::string_view text, bool first, std::vector<TokenId>& out) const {
+void SentencePiece::encode_plain(std::string_view text, bool first, std::vector<TokenId>& out, EncodingSteps& steps) const {
   std::string escaped;
   escaped.reserve(text.size() + text.size() / 2);
   if (first && add_space_prefix_) escaped += kSpace;
@@ -81,17 +83,18 @@ void SentencePiece::encode_plain(std::string_view text, bool first, std::vector<
       escaped += c;
     }
   }
-  if (space_inside_) return encode_word(escaped, out);
+  if (space_inside_) return encode_word(escaped, out, steps);
   // No token extends across the start of a word, so words are merged independently: the ids are the same, and the queues much shorter.
   const std::string_view all = escaped;
   for (std::size_t begin = 0; begin < all.size();) {
     const std::size_t end = word_end(all, begin);
-    encode_word(all.substr(begin, end - begin), out);
+    encode_word(all.substr(begin, end - begin), out, steps);
     begin = end;
   }
 }
 
-void SentencePiece::encode_word(std::string_view word, std::vector<TokenId>& out) const {
+void SentencePiece::encode_word(std::string_view word, std::vector<TokenId>& out, EncodingSteps& steps) const {
+  steps();
   std::vector<Symbol> symbols;
   for (std::size_t at = 0; at < word.size();) {
     const std::size_t bytes = std::max<std::size_t>(1, utf8_length(word, at));
@@ -102,7 +105,7 @@ void SentencePiece::encode_word(std::string_view word, std::vector<TokenId>& out
   if (!symbols.empty()) symbols.back().next = -1;
   const auto symbol = [&](std::ptrdiff_t i) -> Symbol& { return symbols[static_cast<std::size_t>(i)]; };
 
-  std::priority_queue<Merge> merges;
+  MergeQueue<Merge> merges(symbols.size());
   const auto propose = [&](std::ptrdiff_t left, std::ptrdiff_t right) {
     if (left < 0 || right < 0) return;
     const std::size_t bytes = symbol(left).bytes + symbol(right).bytes;
@@ -112,8 +115,8 @@ void SentencePiece::encode_word(std::string_view word, std::vector<TokenId>& out
   };
   for (std::size_t i = 1; i < symbols.size(); ++i) propose(static_cast<std::ptrdiff_t>(i) - 1, static_cast<std::ptrdiff_t>(i));
   while (!merges.empty()) {
-    const Merge merge = merges.top();
-    merges.pop();
+    const Merge merge = merges.pop();
+    steps();
     Symbol& left = symbol(merge.left);
     Symbol& right = symbol(merge.right);
     if (left.bytes == 0 || right.bytes == 0 || left.bytes + right.bytes != merge.bytes) continue;

@@ -112,13 +112,21 @@ void Tokenizer::load_common(const gguf::File& file) {
   std::stable_sort(special_.begin(), special_.end(), [&](TokenId a, TokenId b) { return text(a).size() > text(b).size(); });
 }
 
-std::vector<TokenId> Tokenizer::encode(std::string_view text, bool add_special, bool parse_special) const {
+void Tokenizer::find_longest() {
+  constexpr std::size_t kCharacter = 4;  // an unknown token stands for one
+  longest_bytes_ = std::max(kCharacter, std::ranges::max(texts_, {}, &std::string::size).size());
+}
+
+std::vector<TokenId> Tokenizer::encode(std::string_view text, bool add_special, bool parse_special,
+                                       const std::function<void()>& watch) const {
+  EncodingSteps steps(watch);
   std::vector<Fragment> fragments;
   if (!text.empty()) fragments.push_back({text, -1});
   for (const TokenId id : special_) {
     if (!parse_special && kinds_[static_cast<std::size_t>(id)] != Kind::kUserDefined) continue;
     const std::string& special = this->text(id);
     if (text.find(special) != std::string_view::npos) cut_out(fragments, special, id);
+    steps.now();
   }
 
   std::vector<TokenId> ids;
@@ -127,7 +135,7 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, bool add_special, 
   for (const Fragment& fragment : fragments) {
     const bool plain = fragment.id < 0;
     if (plain) {
-      encode_plain(fragment.text, first, ids);
+      encode_plain(fragment.text, first, ids, steps);
     } else {
       ids.push_back(fragment.id);
     }

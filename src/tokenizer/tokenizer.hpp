@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/gguf/gguf.hpp"
+#include "src/tokenizer/encoding_steps.hpp"
 #include "src/tokenizer/special_tokens.hpp"
 
 namespace yamata {
@@ -21,8 +22,10 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
 
   /// `add_special`: adds BOS and EOS as the file says. `parse_special`: texts of control tokens become their ids. Any bytes are accepted,
-  /// including invalid UTF-8.
-  std::vector<TokenId> encode(std::string_view text, bool add_special, bool parse_special) const;
+  /// including invalid UTF-8. `watch` is called now and then, and may throw to give up.
+  std::vector<TokenId> encode(std::string_view text, bool add_special, bool parse_special, const std::function<void()>& watch = {}) const;
+  /// A text of so many bytes has at least so many tokens, whatever it is.
+  std::size_t fewest_tokens(std::size_t bytes) const { return longest_bytes_ == 0 ? 0 : (bytes + longest_bytes_ - 1) / longest_bytes_; }
   /// The bytes of a token; empty for control tokens unless `special`.
   virtual std::string piece(TokenId id, bool special = false) const = 0;
 
@@ -39,8 +42,10 @@ class Tokenizer {
 
  protected:
   /// Ids of text without special tokens. `first`: no text precedes it.
-  virtual void encode_plain(std::string_view text, bool first, std::vector<TokenId>& out) const = 0;
+  virtual void encode_plain(std::string_view text, bool first, std::vector<TokenId>& out, EncodingSteps& steps) const = 0;
   void load_common(const gguf::File& file);
+  /// If every character becomes a token, though perhaps an unknown one: finds what fewest_tokens needs.
+  void find_longest();
 
   enum class Kind : std::uint8_t { kNormal = 1, kUnknown, kControl, kUserDefined, kUnused, kByte };
   std::vector<std::string> texts_;
@@ -50,6 +55,9 @@ class Tokenizer {
   TokenId bos_ = -1, eos_ = -1, unknown_ = -1;
   std::array<TokenId, kFimTokens> fim_{};
   bool add_bos_ = false, add_eos_ = false;
+
+ private:
+  std::size_t longest_bytes_ = 0;  // of a text that one token may stand for; 0: any
 };
 
 /// Converts a stream of ids to text, and never returns a part of a UTF-8 character.

@@ -70,7 +70,8 @@ TEST(RandomMerges, Words_areMergedByRank) {
     const auto tokenizer = merges.tokenizer();
     for (int i = 0; i < 20; ++i) {
       std::string word;
-      for (std::size_t length = 1 + random() % 30; word.size() < length;) word += merges.tokens[random() % 3];
+      const bool is_long = seed % 50 == 0 && i == 0;  // merges of long words are in lists of their own (merge_queue.hpp)
+      for (std::size_t length = is_long ? 1100 : 1 + random() % 30; word.size() < length;) word += merges.tokens[random() % 3];
       EXPECT_EQ(tokenizer->encode(word, false, false), merges.encode(word)) << "seed " << seed << ", " << word;
     }
   }

@@ -89,6 +89,28 @@ TEST_P(Vocabulary, Stream_neverGivesHalfACharacter) {
   EXPECT_TRUE(all == text || all == " " + text) << all;
 }
 
+TEST_P(Vocabulary, FewestTokens_areNoMoreThanTheTextHas) {
+  std::string all;
+  for (TokenId id = 0; id < tokenizer_->size(); ++id) {
+    const std::string text = tokenizer_->piece(id, true);
+    EXPECT_LE(tokenizer_->fewest_tokens(text.size()), std::max<std::size_t>(1, tokenizer_->encode(text, false, true).size())) << text;
+    all += text;
+  }
+  EXPECT_LE(tokenizer_->fewest_tokens(all.size()), tokenizer_->encode(all, false, true).size());
+  const bool lacks_bytes = std::string(GetParam()) == "falcon";
+  EXPECT_EQ(tokenizer_->fewest_tokens(1 << 20) > 1000, !lacks_bytes);
+}
+
+TEST_P(Vocabulary, WatchOfALongText_mayEndIt) {
+  struct GaveUp {};
+  int calls = 0;
+  const auto watch = [&] {
+    if (++calls == 300) throw GaveUp{};
+  };
+  EXPECT_THROW(tokenizer_->encode(std::string(2 << 20, '-'), false, false, watch), GaveUp);
+  EXPECT_EQ(tokenizer_->encode("a b", false, false, [] {}), tokenizer_->encode("a b", false, false));
+}
+
 INSTANTIATE_TEST_SUITE_P(Shared, Vocabulary, testing::Values("llama-spm", "llama-bpe", "qwen2", "falcon", "gpt-2", "deepseek-llm"));
 
 class Tales : public testing::Test {
