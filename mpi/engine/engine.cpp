@@ -72,10 +72,10 @@ auto attempt(Part part) {
   }
 }
 
-}  // namespace
-
 /// Whether layers with a sliding window reuse cells.
 bool has_windows(const Head& head) { return !head.plan().pipelines.empty() && head.plan().pipelines.front().window_cells > 0; }
+
+}  // namespace
 
 /// The text that is being generated.
 class Engine::Text {
