@@ -17,7 +17,7 @@ except ImportError:
     sys.exit(77)
 
 THOROUGH = bool(os.environ.get('YAMATA_THOROUGH'))
-SCHEMAS = 2000 if THOROUGH else 150
+SCHEMAS = 6000 if THOROUGH else 150
 PATTERNS = {'^[a-c]{1,3}$': 'ab', '^x+y?$': 'xxy', 'q': 'aqa', '^(ab|cd)*$': 'abcd', '^\\d{2}-\\w$': '12-z', '^[^"]*$': 'é\\'}
 
 
