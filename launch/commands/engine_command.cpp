@@ -1,4 +1,6 @@
 // yamata engine: serves the requests of a front end until it ends.
+#include <malloc.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -39,6 +41,25 @@ JsonLine describe_ranks(const Head& head) {
   return ranks;
 }
 
+/// The same in a line: "layers 0-3 on rank 0 (a), layers 4-7 on ranks 1 (b) + 2 (c), drafts on rank 3 (d); pipeinfer".
+std::string describe_layout(const JsonLine& ranks, Strategy strategy) {
+  std::string line, before;
+  for (const JsonLine& rank : ranks) {
+    const std::string role = rank["role"], layers = rank["layers"];
+    const std::string what = layers.empty() ? (role == "drafter" ? "drafts" : "nothing") : "layers " + layers;
+    const std::string place = std::to_string(rank["rank"].get<int>()) + " (" + rank["host"].get<std::string>() + ")";
+    if (what == before) {
+      const std::size_t on = line.rfind(" on rank ");
+      if (on != std::string::npos) line.insert(on + std::string_view(" on rank").size(), "s");
+      line += " + " + place;
+    } else {
+      line += (line.empty() ? "" : ", ") + what + " on rank " + place;
+    }
+    before = what;
+  }
+  return line + "; " + strategy_name(strategy);
+}
+
 JsonLine describe_job(const Job& job, const Head& head, const Tokenizer& tokenizer) {
   const JobRank& rank = job.rank();
   const gguf::File& file = rank.models().target().file;
@@ -55,8 +76,8 @@ JsonLine describe_job(const Job& job, const Head& head, const Tokenizer& tokeniz
     if (tokenizer.fim(token) >= 0) fim[name] = tokenizer.fim(token);
   }
   ready["ranks"] = describe_ranks(head);
-  const auto& choice = rank.layout().choice();
-  ready["layout"] = choice ? choice->why : strategy_name(rank.layout().strategy());
+  ready["layout"] = describe_layout(ready["ranks"], rank.layout().strategy());
+  if (const auto& choice = rank.layout().choice()) ready["layout_choice"] = choice->why;
   return ready;
 }
 
@@ -86,9 +107,16 @@ void serve_requests(Job& job, const EngineOptions& options, const Tokenizer& tok
   job.end();
 }
 
+/// Memory of large lines goes back to the system, however often they come. By default the C library would keep ever larger blocks.
+void keep_no_large_blocks() {
+  mallopt(M_MMAP_THRESHOLD, 4 << 20);
+  mallopt(M_TRIM_THRESHOLD, 16 << 20);
+}
+
 }  // namespace
 
 void engine_command(Job& job, const EngineOptions& options) {
+  keep_no_large_blocks();
   check_store(options.speculation.suffix_store);
   StandardFrontEnd front_end(job.transport());
   job.tell_start({.joined = [&](int rank, const std::string& host) { front_end.joined(rank, host); },

@@ -9,23 +9,18 @@ namespace {
 
 constexpr std::chrono::milliseconds kAlive{500}, kProgress{250};
 
-/// An answer to a line that could not be obeyed.
-JsonLine fault_of(const JsonLine& line, const std::string& message) {
-  JsonLine fault{{"is", "error"}, {"message", message}};
-  if (line.is_object() && line.contains("id")) fault["id"] = line["id"];
-  return fault;
-}
-
 }  // namespace
 
 EngineServer::EngineServer(Head& head, Engine& engine, const ServedModel& model, FrontEnd& front_end)
-    : head_(head), engine_(engine), model_(model), front_end_(front_end), schemas_(model.tokenizer) {}
+    : head_(head), engine_(engine), model_(model), front_end_(front_end), reader_(model), long_lines_(reader_, [this] {
+        head_.transport().wake();
+      }) {}
 
 EngineServer::~EngineServer() {
   if (!broken_) cancel_all();
 }
 
-bool EngineServer::done() const { return (stopping_ && open_.empty()) || front_end_.output_lost(); }
+bool EngineServer::done() const { return (stopping_ && open_.empty() && preparing_.empty()) || front_end_.output_lost(); }
 
 void EngineServer::run() {
   try {
@@ -43,20 +38,46 @@ void EngineServer::run() {
 
 bool EngineServer::step() {
   bool anything = head_.step();
-  while (const std::optional<std::string> line = front_end_.take()) {
-    serve(*line);
-    anything = true;
-  }
-  if (front_end_.input_ended() && !stopping_) {
-    stopping_ = anything = true;
-    cancel_all();
-  }
+  anything |= take_lines();
+  end_with_input();
   anything |= engine_.advance();
   const auto now = Clock::now();
   for (const Open& open : open_) open.text->flush(now);
   sweep();
   tell_progress();
   return anything;
+}
+
+bool EngineServer::take_lines() {
+  bool anything = false;
+  while (!front_end_.output_full()) {
+    std::optional<ReadLine> read = long_lines_.take();
+    if (!read) break;
+    const Preparing meanwhile = std::move(preparing_.front());
+    preparing_.pop_front();
+    obey(std::move(*read), meanwhile);
+    anything = true;
+  }
+  while (!front_end_.output_full()) {
+    std::optional<std::string> line = front_end_.take();
+    if (!line) break;
+    serve(std::move(*line));
+    anything = true;
+  }
+  return anything;
+}
+
+/// After the end of the input without `stop`: all requests are cancelled, and lines that take too long are dropped.
+void EngineServer::end_with_input() {
+  constexpr std::chrono::milliseconds kLongest{1000};
+  if (!ended_at_ && front_end_.input_ended() && !stopping_) {
+    ended_at_ = Clock::now();
+    stopping_ = true;
+    cancel_all();
+  }
+  if (!ended_at_ || preparing_.empty() || Clock::now() - *ended_at_ < kLongest) return;
+  long_lines_.give_up();
+  preparing_.clear();
 }
 
 /// While there is no request, only lines, heartbeats and the next sign of life end a sleep.
@@ -71,7 +92,7 @@ void EngineServer::tell_progress() {
   const auto now = Clock::now();
   if (now - alive_said_ >= kAlive) {
     alive_said_ = now;
-    front_end_.say({{"is", "alive"}, {"progress", head_.progress()}, {"runs", head_.target().outstanding()}});
+    front_end_.say({{"is", "alive"}, {"progress", head_.progress() + long_lines_.progress()}, {"runs", head_.target().outstanding()}});
   }
   if (open_.empty() || now - progress_said_ < kProgress) return;
   const std::optional<PromptProgress> progress = engine_.prompt_progress();
@@ -81,53 +102,38 @@ void EngineServer::tell_progress() {
   open_.front().text->say_progress(*progress);
 }
 
-void EngineServer::serve(const std::string& line) {
+void EngineServer::serve(std::string line) {
   if (line.find_first_not_of(" \t\r") == std::string::npos) return;
-  JsonLine read;
+  if (!LineReader::takes_long(line)) return obey(reader_.read(line), {.refused = stopping_, .cancelled = {}});
+  preparing_.push_back({.refused = stopping_, .cancelled = {}});
+  long_lines_.add(std::move(line));
+}
+
+void EngineServer::obey(ReadLine read, const Preparing& meanwhile) {
+  switch (read.kind) {
+    case ReadLine::Kind::kAnswered:
+      return front_end_.say_text(std::move(read.answer));
+    case ReadLine::Kind::kCancel:
+      return cancel(read.id);
+    case ReadLine::Kind::kStop:
+      stopping_ = true;
+      return;
+    case ReadLine::Kind::kSubmit:
+      break;
+  }
   try {
-    read = JsonLine::parse(line);
-    if (!read.is_object()) throw Refusal{"", "", "a line must be a JSON object"};
-    obey(line, read);
+    submit(read.id, std::move(*read.submission), meanwhile);
   } catch (const Refusal& refusal) {
-    if (!read.is_object() || read.value("do", JsonLine()) != "submit") return front_end_.say(fault_of(read, refusal.message));
-    front_end_.say({{"is", "refused"},
-                    {"id", read.value("id", JsonLine())},
-                    {"code", refusal.code},
-                    {"param", refusal.param},
-                    {"message", refusal.message}});
-  } catch (const JsonLine::exception& error) {
-    front_end_.say(fault_of(read, error.what()));
+    front_end_.say(refusal_line(read.id, refusal));
   }
 }
 
-void EngineServer::obey(const std::string& raw, const JsonLine& line) {
-  const std::string what = read_string(line, "do");
-  if (what == "submit") return submit(raw, line);
-  if (what == "cancel") return cancel(line.value("id", JsonLine()));
-  if (what == "stop") {
-    stopping_ = true;
-  } else if (what == "tokenize") {
-    const std::string text = read_string(line, "text");
-    const bool special = read_flag(line, "special", true), bos = read_flag(line, "bos", false);
-    front_end_.say({{"is", "tokenized"}, {"id", line.value("id", JsonLine())}, {"ids", model_.tokenizer.encode(text, bos, special)}});
-  } else if (what == "detokenize") {
-    StreamDecoder decoder(model_.tokenizer, read_flag(line, "special", true));
-    std::string text;
-    for (const TokenId id : read_ids(line, "ids", model_.tokenizer)) text += decoder.push(id);
-    front_end_.say({{"is", "detokenized"}, {"id", line.value("id", JsonLine())}, {"text", text + decoder.finish()}});
-  } else {
-    front_end_.say(fault_of(line, "unknown: \"do\":\"" + what.substr(0, 80) + "\""));
-  }
-}
-
-void EngineServer::submit(const std::string& raw, const JsonLine& line) {
-  const JsonLine id = line.value("id", JsonLine());
-  if (!id.is_number_integer() && !id.is_string()) throw Refusal{"bad_value", "id", "id must be a whole number or a text"};
+void EngineServer::submit(const JsonLine& id, Submission submission, const Preparing& meanwhile) {
   if (std::ranges::any_of(open_, [&](const Open& open) { return open.text->id() == id; }))
     throw Refusal{"bad_value", "id", "there is a request with this id"};
-  if (stopping_ || open_.size() >= kMostOpen) throw Refusal{"full", "", stopping_ ? "the engine is ending" : "too many requests are open"};
-  Submission submission = read_submission(line, model_);
-  schemas_.read(raw, line, submission);
+  if (meanwhile.refused) throw Refusal{"full", "", "the engine is ending"};
+  if (open_.size() >= kMostOpen) throw Refusal{"full", "", "too many requests are open"};
+  reader_.schemas().begin(submission);
   auto served = std::make_unique<ServedText>(id, submission, model_.tokenizer, [this](const JsonLine& message) {
     if (!broken_) front_end_.say(message);
   });
@@ -136,12 +142,17 @@ void EngineServer::submit(const std::string& raw, const JsonLine& line) {
   const RequestId request = engine_.submit(std::move(submission.request), its);
   its.on_stop([this, request] { engine_.stop(request); });
   open_.push_back({request, std::move(served)});
+  if (ended_at_ || std::ranges::find(meanwhile.cancelled, id) != meanwhile.cancelled.end()) cancel(id);
 }
 
-/// A request that has ended meanwhile has been answered.
+/// A request that has ended meanwhile has been answered; one whose line is being read is cancelled then.
 void EngineServer::cancel(const JsonLine& id) {
+  constexpr std::size_t kMostCancelled = 4096;
   const auto found = std::ranges::find_if(open_, [&](const Open& open) { return open.text->id() == id; });
   if (found != open_.end()) engine_.cancel(found->request);
+  for (Preparing& line : preparing_) {
+    if (found == open_.end() && line.cancelled.size() < kMostCancelled) line.cancelled.push_back(id);
+  }
   sweep();
 }
 

@@ -4,11 +4,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "launch/program/serving/input_lines.hpp"
 #include "launch/program/serving/json_line.hpp"
+#include "launch/program/serving/line_reader.hpp"
+#include "launch/program/serving/long_lines.hpp"
 #include "launch/program/serving/output_lines.hpp"
-#include "launch/program/serving/schemas.hpp"
 #include "launch/program/serving/served_text.hpp"
 #include "launch/program/serving/submission.hpp"
 #include "mpi/engine/engine.hpp"
@@ -24,7 +26,11 @@ class FrontEnd {
   virtual std::optional<std::string> take() = 0;
   /// Nobody sends any more.
   virtual bool input_ended() const = 0;
-  virtual void say(const JsonLine& message) = 0;
+  void say(const JsonLine& message) { say_text(json_text(message)); }
+  /// The same for one that is text already.
+  virtual void say_text(std::string message) = 0;
+  /// Much of what was said is still to be read: better say nothing that can wait.
+  virtual bool output_full() const { return false; }
   /// Nobody reads any more.
   virtual bool output_lost() const = 0;
 };
@@ -51,11 +57,18 @@ class EngineServer {
     RequestId request;
     std::unique_ptr<ServedText> text;
   };
+  /// What has come after a line that is being read, and concerns it.
+  struct Preparing {
+    bool refused = false;             // it came after `stop`
+    std::vector<JsonLine> cancelled;  // ids of requests
+  };
   static constexpr std::size_t kMostOpen = 1024;
 
-  void serve(const std::string& line);
-  void obey(const std::string& raw, const JsonLine& line);
-  void submit(const std::string& raw, const JsonLine& line);
+  bool take_lines();
+  void end_with_input();
+  void serve(std::string line);
+  void obey(ReadLine read, const Preparing& meanwhile);
+  void submit(const JsonLine& id, Submission submission, const Preparing& meanwhile);
   void cancel(const JsonLine& id);
   void cancel_all();
   void sweep();
@@ -66,11 +79,14 @@ class EngineServer {
   Engine& engine_;
   const ServedModel& model_;
   FrontEnd& front_end_;
-  Schemas schemas_;
+  LineReader reader_;
   std::deque<Open> open_;
+  std::deque<Preparing> preparing_;  // in the order of the lines
   bool stopping_ = false, broken_ = false;
+  std::optional<Clock::time_point> ended_at_;  // the input, without `stop`
   Clock::time_point alive_said_{}, progress_said_{};
   std::size_t computed_said_ = 0;
+  LongLines long_lines_;
 };
 
 }  // namespace yamata

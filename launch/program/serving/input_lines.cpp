@@ -49,7 +49,7 @@ void InputLines::add(std::string_view bytes) {
   while (!bytes.empty()) {
     const std::size_t end = bytes.find('\n');
     const std::string_view part = bytes.substr(0, end);
-    unfinished_ += part.substr(0, kMostBytes - std::min(kMostBytes, unfinished_.size()));
+    unfinished_ += part.substr(0, kMostBytes + 1 - unfinished_.size());
     if (end == std::string_view::npos) break;
     bytes.remove_prefix(end + 1);
     const std::lock_guard lock(mutex_);

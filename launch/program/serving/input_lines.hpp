@@ -10,7 +10,7 @@
 
 namespace yamata {
 
-/// A line of at most kMostBytes. A longer one comes as its first kMostBytes, which are no JSON.
+/// A longer line than kMostBytes comes as its first kMostBytes + 1.
 class InputLines {
  public:
   static constexpr std::size_t kMostBytes = std::size_t{64} << 20;

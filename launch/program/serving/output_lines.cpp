@@ -35,8 +35,14 @@ OutputLines::~OutputLines() {
   thread_.join();
 }
 
-void OutputLines::say(const JsonLine& message) {
-  std::string line = message.dump(-1, ' ', false, JsonLine::error_handler_t::replace) + '\n';
+bool OutputLines::full() const {
+  constexpr std::size_t kFar = 16 << 20;
+  const std::lock_guard lock(mutex_);
+  return behind_ > kFar;
+}
+
+void OutputLines::say(std::string line) {
+  line += '\n';
   const std::lock_guard lock(mutex_);
   if (lost_) return;
   behind_ += line.size();

@@ -16,8 +16,9 @@ namespace yamata {
 
 class OutputLines {
  public:
+  static constexpr std::size_t kMostBytes = std::size_t{64} << 20;  ///< of a line
   /// A reader that is so far behind is lost.
-  static constexpr std::size_t kMostBehind = std::size_t{64} << 20;
+  static constexpr std::size_t kMostBehind = std::size_t{128} << 20;
   /// Writes to `file` from now on. `on_lost` is called by the thread if nobody reads it any more.
   OutputLines(int file, std::function<void()> on_lost);
   /// Writes what is left, unless that takes longer than a second.
@@ -25,10 +26,12 @@ class OutputLines {
   OutputLines(const OutputLines&) = delete;
   OutputLines& operator=(const OutputLines&) = delete;
 
-  /// Queues a message. Bytes that are not UTF-8 are replaced.
-  void say(const JsonLine& message);
+  /// Queues a line, without its end.
+  void say(std::string line);
   /// Until this is called with nothing, the thread itself queues this message every half second.
   void repeat(std::function<JsonLine()> message);
+  /// The reader is far behind.
+  bool full() const;
   /// Nobody reads it any more.
   bool lost() const { return lost_; }
 
@@ -39,7 +42,7 @@ class OutputLines {
 
   const int file_;
   const std::function<void()> on_lost_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::string> lines_;
   std::function<JsonLine()> repeated_;

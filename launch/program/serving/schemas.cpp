@@ -14,13 +14,11 @@ constexpr std::size_t kLargePlaces = 1 << 17;  // a grammar that has met so many
 
 }  // namespace
 
+/// The thread that serves may use what is found meanwhile: it is not looked at.
 std::shared_ptr<TokenGrammar> Schemas::find(std::string schema, std::string after) {
+  const std::lock_guard lock(mutex_);
   for (auto kept = kept_.begin(); kept != kept_.end(); ++kept) {
     if (kept->schema != schema || kept->after != after) continue;
-    if (kept->grammar->reader().places() > kLargePlaces) {
-      kept_.erase(kept);
-      break;
-    }
     kept_.splice(kept_.begin(), kept_, kept);
     return kept_.front().grammar;
   }
@@ -43,6 +41,15 @@ void Schemas::read(const std::string& text, const JsonLine& line, Submission& su
     throw Refusal{"bad_value", "schema", error.what()};
   }
   request.banned.clear();  // the schema says where the text may end
+}
+
+void Schemas::begin(Submission& submission) {
+  const Request& request = submission.request;
+  if (!request.grammar) return;
+  if (request.grammar->reader().places() > kLargePlaces) {
+    const std::lock_guard lock(mutex_);
+    kept_.remove_if([&](const Kept& kept) { return kept.grammar == request.grammar; });
+  }
   const auto kept = std::span(request.prompt).last(static_cast<std::size_t>(request.kept));
   submission.complete = request.grammar->complete(request.grammar->after_all(kept));
 }

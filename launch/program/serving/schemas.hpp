@@ -2,6 +2,7 @@
 // The JSON schemas of requests.
 #include <list>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "launch/program/serving/json_line.hpp"
@@ -10,7 +11,7 @@
 
 namespace yamata {
 
-/// Compiles schemas, and keeps those that were used last.
+/// Compiles schemas, and keeps those that were used last. Any thread may read.
 class Schemas {
  public:
   /// The tokenizer outlives it.
@@ -18,6 +19,8 @@ class Schemas {
   /// Gives a request the grammar of the line's "schema", which may begin behind "schema_after". `text`: the line itself, because the order
   /// of properties counts. Throws Refusal.
   void read(const std::string& text, const JsonLine& line, Submission& submission);
+  /// Sets what else is known of a submission with a grammar. Only the thread that uses the grammars.
+  void begin(Submission& submission);
 
  private:
   struct Kept {
@@ -27,6 +30,7 @@ class Schemas {
   std::shared_ptr<TokenGrammar> find(std::string schema, std::string after);
 
   const Tokenizer& tokenizer_;
+  std::mutex mutex_;
   std::shared_ptr<const GrammarVocabulary> vocabulary_;  // once there is a schema
   std::list<Kept> kept_;                                 // used last: first
 };

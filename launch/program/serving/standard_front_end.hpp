@@ -19,7 +19,8 @@ class StandardFrontEnd final : public FrontEnd {
   std::optional<std::string> take() override { return input_.take(); }
   /// With several ranks, this is known a moment later: a launcher that ends the job because a rank has ended closes the input first.
   bool input_ended() const override;
-  void say(const JsonLine& message) override { output_.say(message); }
+  void say_text(std::string message) override { output_.say(std::move(message)); }
+  bool output_full() const override { return output_.full(); }
   bool output_lost() const override { return output_.lost(); }
 
   /// A rank has joined the job.

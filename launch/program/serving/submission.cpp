@@ -102,26 +102,35 @@ std::vector<std::string> stops_of(const JsonLine& line) {
   return stops;
 }
 
-std::vector<TokenId> prompt_of_line(const JsonLine& line, const Tokenizer& tokenizer) {
+/// `prompt`: its tokens, or, if it is not known how many these are, `least` of them.
+void require_fits(std::size_t prompt, std::size_t kept, int context, const char* least = "") {
+  if (prompt + kept <= static_cast<std::size_t>(context)) return;
+  throw Refusal{"context_length_exceeded", "prompt",
+                fmt::format("This model's maximum context length is {} tokens. However, your prompt has {}{} tokens. Shorten it.", context,
+                            least, prompt)};
+}
+
+/// What is certainly too long is not tokenized.
+std::vector<TokenId> prompt_of_line(const JsonLine& line, const ServedModel& model, const std::function<void()>& watch) {
   const JsonLine* value = field_of(line, "prompt");
   if (!value || (!value->is_string() && !value->is_array())) refuse_value("prompt", "prompt must be a text or a list of token ids");
-  std::vector<TokenId> ids =
-      value->is_string() ? prompt_ids(tokenizer, value->get_ref<const std::string&>()) : read_ids(line, "prompt", tokenizer);
+  std::vector<TokenId> ids;
+  if (value->is_string()) {
+    const std::string& text = value->get_ref<const std::string&>();
+    require_fits(model.tokenizer.fewest_tokens(text.size()), 0, model.context, "at least ");
+    ids = prompt_ids(model.tokenizer, text, watch);
+  } else {
+    require_fits(value->size(), 0, model.context);
+    ids = read_ids(line, "prompt", model.tokenizer);
+  }
   if (ids.empty()) refuse_value("prompt", "the prompt is empty");
   return ids;
 }
 
-void require_fits(std::size_t prompt, std::size_t kept, int context) {
-  if (prompt + kept <= static_cast<std::size_t>(context)) return;
-  throw Refusal{
-      "context_length_exceeded", "prompt",
-      fmt::format("This model's maximum context length is {} tokens. However, your prompt has {} tokens. Shorten it.", context, prompt)};
-}
-
 }  // namespace
 
-std::vector<TokenId> prompt_ids(const Tokenizer& tokenizer, std::string_view text) {
-  std::vector<TokenId> ids = tokenizer.encode(text, true, true);
+std::vector<TokenId> prompt_ids(const Tokenizer& tokenizer, std::string_view text, const std::function<void()>& watch) {
+  std::vector<TokenId> ids = tokenizer.encode(text, true, true, watch);
   const bool twice = tokenizer.adds_bos() && ids.size() > 1 && ids[0] == tokenizer.bos() && ids[1] == tokenizer.bos();
   if (twice) ids.erase(ids.begin());
   return ids;
@@ -154,7 +163,7 @@ bool read_flag(const JsonLine& line, const char* name, bool fallback) {
   return value->get<bool>();
 }
 
-Submission read_submission(const JsonLine& line, const ServedModel& model) {
+Submission read_submission(const JsonLine& line, const ServedModel& model, const std::function<void()>& watch) {
   constexpr std::int32_t kEndless = std::numeric_limits<std::int32_t>::max() / 2, kMostAlternatives = 1000;
   Submission read;
   Request& request = read.request;
@@ -170,7 +179,7 @@ Submission read_submission(const JsonLine& line, const ServedModel& model) {
   }
   const JsonLine* sampling = field_of(line, "sampling");
   if (sampling && read_flag(*sampling, "ignore_eos", false)) request.banned = request.ends;
-  request.prompt = prompt_of_line(line, model.tokenizer);
+  request.prompt = prompt_of_line(line, model, watch);
   const std::vector<TokenId> kept = read_ids(line, "kept", model.tokenizer);
   require_fits(request.prompt.size(), kept.size(), model.context);
   request.prompt.insert(request.prompt.end(), kept.begin(), kept.end());

@@ -1,6 +1,7 @@
 #pragma once
 // A request as a line of the engine's protocol says it (docs/serving.md).
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -31,11 +32,11 @@ struct Submission {
   bool complete = false;  ///< the kept tokens are all that its schema allows
 };
 
-/// Reads `{"do":"submit",…}`. Throws Refusal.
-Submission read_submission(const JsonLine& line, const ServedModel& model);
+/// Reads `{"do":"submit",…}`. Throws Refusal. `watch`: as in Tokenizer::encode.
+Submission read_submission(const JsonLine& line, const ServedModel& model, const std::function<void()>& watch = {});
 
 /// The ids of a prompt: texts of special tokens become these, and it begins with at most one BOS.
-std::vector<TokenId> prompt_ids(const Tokenizer& tokenizer, std::string_view text);
+std::vector<TokenId> prompt_ids(const Tokenizer& tokenizer, std::string_view text, const std::function<void()>& watch = {});
 
 /// A list of token ids in the vocabulary. Throws Refusal naming the field.
 std::vector<TokenId> read_ids(const JsonLine& line, const char* name, const Tokenizer& tokenizer);

@@ -182,6 +182,24 @@ TEST_P(ServingTest, Schema_determinesTheText) {
   EXPECT_EQ(refused.end["param"], "schema");
 }
 
+TEST_P(ServingTest, LongLines_areReadWhileTextsGoOn) {
+  const std::string text(3 << 20, 'a');
+  job_.lines.send({{"do", "submit"}, {"id", "first"}, {"prompt", kTale}, {"max_tokens", 12}});
+  job_.lines.send({{"do", "tokenize"}, {"id", "long"}, {"text", text}});
+  job_.lines.send({{"do", "submit"}, {"id", "cancelled"}, {"prompt", kTale}, {"stop", Json::array()}, {"more", std::string(1 << 20, 'x')}});
+  job_.lines.send({{"do", "submit"}, {"id", "kept"}, {"prompt", kTale}, {"max_tokens", 12}, {"more", std::string(1 << 20, 'x')}});
+  job_.lines.send({{"do", "cancel"}, {"id", "cancelled"}});
+  job_.lines.send({{"do", "stop"}});
+  job_.lines.send({{"do", "submit"}, {"id", "late"}, {"prompt", kTale}, {"more", std::string(1 << 20, 'x')}});
+  job_.until([&] { return job_.server().done(); });
+  EXPECT_GT(answer_of(job_.lines.said, "long").end["ids"].size(), text.size() / 64);
+  EXPECT_EQ(answer_of(job_.lines.said, "cancelled").end["reason"], "cancelled");
+  EXPECT_TRUE(answer_of(job_.lines.said, "cancelled").ids.empty());
+  EXPECT_EQ(answer_of(job_.lines.said, "late").end["code"], "full");
+  EXPECT_EQ(answer_of(job_.lines.said, "first").ids.size(), 12u);
+  EXPECT_EQ(answer_of(job_.lines.said, "kept").ids, answer_of(job_.lines.said, "first").ids) << "it came before the stop";
+}
+
 TEST_P(ServingTest, StopLetsOpenRequestsFinish) {
   job_.lines.send({{"do", "submit"}, {"id", "a"}, {"prompt", kTale}, {"max_tokens", 8}});
   job_.lines.send({{"do", "submit"}, {"id", "b"}, {"prompt", kTale}, {"max_tokens", 8}});
@@ -236,6 +254,28 @@ TEST(Serving, TokensOfAWhile_areOneLine) {
     EXPECT_EQ(said[i]["logprobs"].size(), kIds[i]);
   }
   EXPECT_EQ(said[2]["at"], 5);
+}
+
+TEST(Serving, TooMuch_isAnErrorOfItsRequest) {
+  ServedJob job(1);
+  const auto message = [&](Json line, const Json& id) {
+    job.lines.send(line);
+    job.until([&] { return !job.lines.said.empty(); });
+    const Json end = std::exchange(job.lines.said, {}).front();
+    EXPECT_EQ(end.value("id", Json()), id);
+    return end["message"].get<std::string>();
+  };
+  const std::string prompt(96 << 10, 'a');  // of 96 tokens
+  EXPECT_NE(message({{"do", "submit"}, {"id", 1}, {"prompt", prompt}}, 1).find("your prompt has at least"), std::string::npos);
+  EXPECT_NE(message({{"do", "tokenize"}, {"id", 2}, {"text", std::string((16 << 20) + 1, 'a')}}, 2).find("16 MiB"), std::string::npos);
+  EXPECT_NE(message({{"do", "submit"}, {"id", std::string(257, 'i')}, {"prompt", "a"}}, nullptr).find("256 bytes"), std::string::npos);
+  job.lines.sent.push_back("{\"do\":\"" + std::string(100'000, 'x'));
+  job.lines.sent.push_back(std::string(100'000, '['));
+  job.lines.sent.push_back(R"({"do":"tokenize","id":)" + std::string(100'000, '[') + std::string(100'000, ']') + "}");
+  job.lines.sent.push_back(std::string(InputLines::kMostBytes + 1, ' ') + "x");
+  job.until([&] { return job.lines.said.size() == 4; });
+  for (const Json& line : job.lines.said) EXPECT_LT(line["message"].get<std::string>().size(), 400u);
+  EXPECT_EQ(job.ask({{"prompt", kTale}, {"max_tokens", 4}}).ids.size(), 4u);
 }
 
 TEST(Serving, Tokens_andBack) {

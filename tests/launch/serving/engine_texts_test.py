@@ -16,6 +16,7 @@ MODEL = str(pathlib.Path(__file__).resolve().parents[3] / 'models/tales-target-q
 FLAGS = ['-m', MODEL, '-t', '1', '-c', '160']
 LIMIT_S = 60
 ENVIRONMENT = os.environ | {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'}
+ROUNDS = 100 if os.environ.get('YAMATA_THOROUGH') else 6
 BEGINNINGS = ['Once upon a time there was a king who had three sons', 'The youngest of them went into the wood',
               'Once upon a time there was a king and his daughter']
 
@@ -23,7 +24,8 @@ BEGINNINGS = ['Once upon a time there was a king who had three sons', 'The young
 class Engine:
     def __init__(self, ranks, *flags):
         launcher = ['mpirun', '-np', str(ranks), '--oversubscribe', '--bind-to', 'none'] if ranks > 1 else []
-        self.process = subprocess.Popen([*launcher, PROGRAM, 'engine', *FLAGS, '--layer-split', 'bytes', *flags], stdin=subprocess.PIPE,
+        split = [] if '--layer-split' in flags else ['--layer-split', 'bytes']
+        self.process = subprocess.Popen([*launcher, PROGRAM, 'engine', *FLAGS, *split, *flags], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, env=ENVIRONMENT)
         self.ready = self.wait(lambda line: line['is'] == 'ready')
 
@@ -72,7 +74,8 @@ def process_of(launcher, rank):
 def run(prompt, most, sampling, stops):
     """(text, ids) of yamata run."""
     with tempfile.TemporaryDirectory() as folder:
-        names = {'temperature': '--temp', 'seed': '--seed', 'repeat_penalty': '--repeat-penalty'}
+        names = {'temperature': '--temp', 'seed': '--seed', 'repeat_penalty': '--repeat-penalty', 'repeat_last_n': '--repeat-last-n',
+                 'top_k': '--top-k', 'top_p': '--top-p', 'min_p': '--min-p'}
         flags = [word for name, value in sampling.items() for word in (names[name], str(value))]
         flags += [word for stop in stops for word in ('--stop', stop)]
         subprocess.run([PROGRAM, 'run', *FLAGS, '-p', prompt, '-n', str(most), *flags, '--json', f'{folder}/it'], check=True,
@@ -85,13 +88,16 @@ class EngineTest(unittest.TestCase):
     def compare(self, ranks, *flags):
         draw, engine = random.Random(4), Engine(ranks, *flags)
         self.assertEqual(len(engine.ready['ranks']), ranks)
+        self.assertRegex(engine.ready['layout'], r'^layers 0-\d on ranks? 0 .*; [a-z]+$')
         cached = 0
-        for number in range(6):
+        for number in range(ROUNDS):
             engine.send(do='submit', id=f'{number}, cancelled', prompt=draw.choice(BEGINNINGS))
             engine.send(do='cancel', id=f'{number}, cancelled')
             self.assertEqual(engine.answer(f'{number}, cancelled')[2]['reason'], 'cancelled')
             prompt, most = draw.choice(BEGINNINGS) + draw.choice(['', ' and', '. Then']), draw.randint(4, 30)
-            sampling = {'temperature': draw.choice([0, 0.9]), 'seed': draw.randint(0, 99), 'repeat_penalty': draw.choice([1, 1.2])}
+            sampling = {'temperature': draw.choice([0, 0.9, 1.5]), 'seed': draw.randint(0, 99), 'repeat_penalty': draw.choice([1, 1.2])}
+            others = {'top_k': [0, 3, 50], 'top_p': [0.5, 1], 'min_p': [0, 0.1], 'repeat_last_n': [4, 100]}
+            sampling |= {name: draw.choice(values) for name, values in others.items() if draw.random() < 0.3}
             stops = draw.choice([[], ['the', ' of them'], [', and ']])
             engine.send(do='submit', id=number, prompt=prompt, max_tokens=most, sampling=sampling, stop=stops)
             text, ids, last = engine.answer(number)
@@ -109,6 +115,9 @@ class EngineTest(unittest.TestCase):
 
     def test_with_a_drafter(self):
         self.compare(3, '-md', MODEL.replace('target-q8_0', 'draft-q8_0'))
+
+    def test_in_a_group(self):
+        self.compare(2, '--layer-split', '0.5+0.5')
 
     def test_a_lost_rank_ends_the_job(self):
         engine = Engine(3)

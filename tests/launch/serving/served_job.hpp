@@ -25,7 +25,8 @@ struct Lines final : FrontEnd {
     return line;
   }
   bool input_ended() const override { return ended && sent.empty(); }
-  void say(const Json& message) override {
+  void say_text(std::string text) override {
+    const Json message = Json::parse(text);
     // Signs of life are not answers.
     if (message["is"] != "alive" && message["is"] != "prompt") said.push_back(message);
   }
