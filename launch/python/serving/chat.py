@@ -8,6 +8,7 @@ from .answer_parser import ForcedParser, HarmonyParser, Parser, PlainParser
 from .answering import Answering, Stream
 from .choice import Choice
 from .fields import Fields, refuse
+from .http_request import HttpError
 
 RESERVED = {'messages', 'tools', 'bos_token', 'eos_token'}
 
@@ -20,6 +21,17 @@ class Prompt:
     tools: list
     forced: list
     opened: bool  # it ends within thinking
+
+
+async def rendered(template, context):
+    """Raises HttpError (400)."""
+    try:
+        return await template.prompt(context)
+    except HttpError:
+        merged = styles.with_system_in_user(context['messages'])
+        if not merged:
+            raise
+    return await template.prompt(context | {'messages': merged})
 
 
 async def prompt_of(server, fields):
@@ -37,7 +49,7 @@ async def prompt_of(server, fields):
                'bos_token': server.engine.ready.get('bos') or '', 'eos_token': server.engine.ready.get('eos') or ''}
     if shown_tools:
         context['tools'] = shown_tools
-    text = await server.template.prompt(context)
+    text = await rendered(server.template, context)
     opened = styles.opens_thinking(style, text)
     if forced:
         text = text + (style.think[1] + '\n\n' if opened else '') + style.forced

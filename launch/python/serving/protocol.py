@@ -52,7 +52,7 @@ ENDS = 'done', 'refused', 'lost', 'error', 'ending'  # the last message of a req
 def read(data):
     """The message of a line, or None if it is none."""
     try:
-        message = json.loads(data)
+        message = json.loads(data.decode(errors='surrogatepass'))
     except (ValueError, RecursionError):
         return None
     return message if isinstance(message, dict) and isinstance(message.get('is'), str) else None

@@ -12,7 +12,8 @@ CALL = '<tool_call>'
 class Style:
     """`begin`, `end`: around a body of calls; no end: it goes to the end of the text. `bare`: calls may also be the whole text, as JSON.
     `forced`: how an answer begins that must be a call; then comes one JSON object with `arguments`. `takes_tools`: the template shows the
-    tools to the model."""
+    tools to the model. `bare_calls`: it expects no content beside calls, not even an empty one. `thinking`: how it calls the thinking of
+    a message."""
 
     name: str
     begin: tuple = ()
@@ -25,6 +26,8 @@ class Style:
     short_ids: bool = False
     think: tuple = ()  # the markers around thinking
     drop: tuple = ()   # markers that are no text
+    bare_calls: bool = False
+    thinking: str = 'reasoning_content'
 
 
 HERMES = Style('hermes', (CALL,), '</tool_call>', tool_calls.hermes_calls, forced=CALL + '\n')
@@ -32,8 +35,8 @@ LLAMA3 = Style('llama3', ('<|python_tag|>',), '', tool_calls.json_calls, bare=Tr
                drop=('<|eot_id|>', '<|eom_id|>'))
 MISTRAL = Style('mistral', ('[TOOL_CALLS]',), '', tool_calls.mistral_calls, forced='[TOOL_CALLS][', short_ids=True)
 DEEPSEEK = Style('deepseek', ('<｜tool▁calls▁begin｜>',), '<｜tool▁calls▁end｜>', tool_calls.deepseek_calls,
-                 drop=('<｜end▁of▁sentence｜>',))
-HARMONY = Style('harmony', drop=('<|return|>', '<|call|>', '<|end|>'))
+                 drop=('<｜end▁of▁sentence｜>',), bare_calls=True)
+HARMONY = Style('harmony', drop=('<|return|>', '<|call|>', '<|end|>'), thinking='thinking')
 GENERIC = Style('generic', (CALL,), '</tool_call>', tool_calls.hermes_calls, takes_tools=False, forced=CALL + '\n')
 
 MARKERS = (('<|channel|>', HARMONY), ('<｜tool▁calls▁begin｜>', DEEPSEEK), ('[TOOL_CALLS]', MISTRAL), (CALL, HERMES), ('<function=', HERMES),
@@ -65,10 +68,29 @@ def described(tools):
             '{"name": <function name>, "arguments": <object>}\n</tool_call>')
 
 
+def as_expected(style, message):
+    """A message with the names and values that the templates of a style look for."""
+    message = dict(message)
+    if 'reasoning_content' in message:
+        message[style.thinking] = message.pop('reasoning_content')
+    if style.bare_calls and 'tool_calls' in message and not message['content']:
+        message['content'] = None
+    if style is HARMONY and 'tool_calls' in message and message['content']:
+        message.pop('thinking', None)  # it refuses both
+    return message
+
+
+def with_system_in_user(messages):
+    """The messages for templates that take no system prompt: it begins the first message of the user. None: there is none for it."""
+    if len(messages) < 2 or [message['role'] for message in messages[:2]] != ['system', 'user']:
+        return None
+    return [messages[1] | {'content': f'{messages[0]["content"]}\n\n{messages[1]["content"]}'}, *messages[2:]]
+
+
 def shown_to(style, messages, tools):
     """(messages, tools) for the template. Where it has no place for tools, they and their results become text."""
     if style.takes_tools:
-        return messages, tools or None
+        return [as_expected(style, message) for message in messages], tools or None
     rewritten = []
     for message in messages:
         message = dict(message)

@@ -32,6 +32,28 @@ def strftime_now(form):
     return datetime.datetime.now().strftime(form)
 
 
+class Arguments(dict):
+    """The arguments of a call: an object, and its JSON for templates that print it or add it to a text."""
+
+    def __str__(self):
+        return to_json(self)
+
+    def __add__(self, text):
+        return str(self) + text
+
+    def __radd__(self, text):
+        return text + str(self)
+
+
+def as_seen(context):
+    """The context of a rendering, as templates see it."""
+    messages = context.get('messages')
+    for message in messages if isinstance(messages, list) else ():
+        for call in message.get('tool_calls') or ():
+            call['function']['arguments'] = Arguments(call['function']['arguments'])
+    return context
+
+
 def environment():
     made = sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[ext.loopcontrols, Generation])
     made.globals |= {'raise_exception': raise_exception, 'strftime_now': strftime_now}

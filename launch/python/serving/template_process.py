@@ -114,9 +114,10 @@ def serve_template(connection):
 
 
 def render(connection, template, seconds, memory_bytes):
+    from .template_environment import as_seen
     limit(seconds, memory_bytes)
     context = receive(connection)
-    send(connection, outcome(lambda: template.render(**context)))
+    send(connection, outcome(lambda: template.render(**as_seen(context))))
 
 
 def main():
