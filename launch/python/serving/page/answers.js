@@ -71,6 +71,7 @@ async function answer() {
   } catch (error) {
     if (error.name === 'AbortError') message.note = 'Stopped.';
     else message.error = explain(error);
+    if (!message.content) delete message.figures; // those of another answer that was still going on
   }
   cancelAnimationFrame(frame);
   answering = null;

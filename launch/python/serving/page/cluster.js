@@ -89,17 +89,19 @@ function showProgress(slots) {
   following(() => answering.view.showFoot());
 }
 
-/** Asks how the cluster is: once a second while the model answers, else less often if its picture is seen. */
+/** Asks how the cluster is: once a second while the model answers somebody, else less often if its picture is seen. */
 async function poll() {
   timer = 0;
+  let busy = Boolean(answering);
   const seen = () => !document.hidden && (answering || !$('cluster').hidden);
   if (ready && seen()) {
     const [slots, metrics] = await Promise.all([call('slots', {quiet: true}).then(response => response.json()),
       call('metrics', {quiet: true}).then(response => response.text())]).catch(() => [[], '']);
     showFigures(slots, readMetrics(metrics));
+    busy ||= slots.some(slot => slot.is_processing) || rates.at(-1) > 0;
     showProgress(slots);
   }
-  if (seen()) timer ||= setTimeout(poll, answering ? 1000 : 5000);
+  if (seen()) timer ||= setTimeout(poll, busy ? 1000 : 5000);
 }
 
 function pollSoon() {
