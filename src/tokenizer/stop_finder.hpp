@@ -7,6 +7,8 @@
 namespace yamata {
 
 /// A text ends before the first of its stop strings that is complete. What may still become one is held back.
+/// launch/serve has its own (launch/python/serving/text_filters.py) for texts with thinking or calls of tools, where they count in the
+/// content only.
 class StopFinder {
  public:
   /// Empty strings are ignored.

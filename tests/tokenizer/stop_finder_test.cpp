@@ -4,7 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <random>
+#include <sstream>
+
+#include "tests/paths.hpp"
 
 namespace yamata::test {
 namespace {
@@ -49,6 +53,34 @@ TEST(StopFinder, TextInPieces_endsBeforeTheFirstStop) {
   }
   EXPECT_GT(stopped, 300);
   EXPECT_GT(whole, 300);
+}
+
+std::string delivered(const std::string& text, const std::vector<std::string>& stops, std::size_t piece) {
+  StopFinder finder(stops);
+  std::string out;
+  for (std::size_t at = 0; at < text.size(); at += piece) out += finder.push(std::string_view(text).substr(at, piece));
+  return finder.found() ? out : out + finder.finish();
+}
+
+TEST(StopFinder, CasesOfTheFile_areDeliveredAsItSays) {
+  std::ifstream in(source_path("/tests/tokenizer/stop_strings.txt"));
+  std::string line;
+  int cases = 0;
+  while (std::getline(in, line)) {
+    const std::size_t first = line.find(" | "), second = line.rfind(" | ");
+    if (line.starts_with('#') || first == std::string::npos) continue;
+    const std::string text = line.substr(0, first);
+    std::vector<std::string> stops;
+    if (second > first) {
+      std::istringstream list(line.substr(first + 3, second - first - 3));
+      for (std::string stop; std::getline(list, stop, ',');) stops.push_back(stop);
+    }
+    for (const std::size_t piece : {std::size_t{1}, std::size_t{3}, text.size()}) {
+      EXPECT_EQ(delivered(text, stops, piece), line.substr(second + 3)) << line << ", in pieces of " << piece;
+    }
+    ++cases;
+  }
+  EXPECT_GT(cases, 10);
 }
 
 TEST(StopFinder, EndThatOnlyBegins_isDelivered) {

@@ -14,7 +14,9 @@ def first_marker(text, markers):
 
 
 class StopFilter:
-    """Passes a text on up to the first of the stop strings; `stopped`: one has come."""
+    """Passes a text on up to the first of the stop strings; `stopped`: one has come. The engine finds them too (src/tokenizer/stop_finder),
+    and ends a text without a token too many; here they are found where they count only in the content, of which the engine knows nothing:
+    a text that has thinking or calls of tools. The cases of both are in tests/tokenizer/stop_strings.txt."""
 
     def __init__(self, stops):
         self.stops, self.rest, self.stopped = list(stops), '', False

@@ -6,7 +6,7 @@ import random
 import sys
 import unittest
 
-import scene  # noqa: F401  finds the modules
+import scene
 from serving import messages, styles
 from serving.answer_parser import ForcedParser, HarmonyParser, Parser, joined
 from serving.text_filters import Remover, StopFilter
@@ -111,6 +111,19 @@ class Parsers(unittest.TestCase):
             for make in (lambda: Parser(style, False, TOOLS), lambda: HarmonyParser(TOOLS), ForcedParser):
                 with self.subTest(seed=seed, text=text):
                     self.assertEqual(parsed(make(), [text]), parsed(make(), pieces_of(text, chance)))
+
+
+class Stops(unittest.TestCase):
+    def test_cases_that_the_engine_also_has(self):
+        lines = (scene.ROOT / 'tests' / 'tokenizer' / 'stop_strings.txt').read_text(encoding='utf-8').splitlines()
+        cases = [line.split(' | ') for line in lines if not line.startswith('#')]
+        self.assertGreater(len(cases), 10)
+        for text, stops, expected in cases:
+            for size in 1, 3, len(text):
+                with self.subTest(text=text, stops=stops, size=size):
+                    stop_filter = StopFilter(filter(None, stops.split(',')))
+                    got = ''.join(stop_filter.feed(text[at:at + size]) for at in range(0, len(text), size)) + stop_filter.end()
+                    self.assertEqual(got, expected)
 
 
 class Styles(unittest.TestCase):
