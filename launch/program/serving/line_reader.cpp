@@ -78,6 +78,7 @@ ReadLine LineReader::read(const std::string& line, const std::function<void()>& 
   const auto answered = [](const JsonLine& answer) { return ReadLine{.answer = json_text(answer)}; };
   try {
     if (line.size() > InputLines::kMostBytes) throw Refusal{"", "", "a line has more than 64 MiB"};
+    if (line.find('\0') != std::string::npos) throw Refusal{"", "", "a line holds a zero byte"};  // the parser would end there
     if (too_deep(line)) throw Refusal{"", "", "arrays and objects are nested too deep"};
     const JsonLine read = JsonLine::parse(line);
     if (!read.is_object()) throw Refusal{"", "", "a line must be a JSON object"};

@@ -90,9 +90,13 @@ class Engine:
 
     def read(self, last):
         """Messages up to the first for which this is true."""
-        found = []
+        found, progress = [], []
         for line in self.process.stdout:
             found.append(json.loads(line))
+            if found[-1]['is'] == 'alive':
+                progress.append(found[-1]['progress'])
+                if progress[-20:] == [progress[-1]] * 20:
+                    raise AssertionError('the engine is idle, and a line has got no answer')
             if last(found[-1]):
                 return found
         raise AssertionError(f'the engine has ended: {self.process.wait()}')
@@ -120,7 +124,8 @@ class LinesTest(unittest.TestCase):
             if number == LINES // 4:
                 before = engine.memory_mib()
             line = mutator.line()
-            ends = engine.answers(line, number)
+            with self.subTest(number=number, line=line):
+                ends = engine.answers(line, number)
             self.assertLessEqual(len(ends), 1, line)
             for message in ends:
                 self.check(message, line)

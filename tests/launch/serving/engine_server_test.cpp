@@ -273,7 +273,8 @@ TEST(Serving, TooMuch_isAnErrorOfItsRequest) {
   job.lines.sent.push_back(std::string(100'000, '['));
   job.lines.sent.push_back(R"({"do":"tokenize","id":)" + std::string(100'000, '[') + std::string(100'000, ']') + "}");
   job.lines.sent.push_back(std::string(InputLines::kMostBytes + 1, ' ') + "x");
-  job.until([&] { return job.lines.said.size() == 4; });
+  job.lines.sent.push_back(R"({"do":"stop"})" + std::string(1, '\0'));
+  job.until([&] { return job.lines.said.size() == 5; });
   for (const Json& line : job.lines.said) EXPECT_LT(line["message"].get<std::string>().size(), 400u);
   EXPECT_EQ(job.ask({{"prompt", kTale}, {"max_tokens", 4}}).ids.size(), 4u);
 }
