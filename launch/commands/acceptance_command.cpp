@@ -14,6 +14,7 @@
 #include "launch/program/output/output_file.hpp"
 #include "launch/program/output/progress_bar.hpp"
 #include "launch/program/output/standard_output.hpp"
+#include "launch/program/output/tokenizer_warnings.hpp"
 #include "launch/program/output/warnings.hpp"
 #include "mpi/engine/engine.hpp"
 #include "node/counted.hpp"
@@ -105,7 +106,7 @@ void acceptance_command(Job& job, const AcceptanceOptions& options) {
   check_outputs({{options.json_file, OutputKind::kJson}}, inputs);
   std::ranges::for_each(options.idle_flags, warn);
   job.open();
-  const auto tokenizer = Tokenizer::load(job.rank().models().target().file, options.pre_tokenizer);
+  const auto tokenizer = load_tokenizer(job.rank().models().target().file, options.pre_tokenizer);
   std::vector<Request> requests = make_requests(job, options, *tokenizer);
   const ExpectedText text{.prompt_tokens = static_cast<std::size_t>(job.rank().context()),
                           .generate = options.generate,

@@ -10,6 +10,7 @@
 #include "launch/program/job/job.hpp"
 #include "launch/program/output/report.hpp"
 #include "launch/program/output/suffix_file.hpp"
+#include "launch/program/output/tokenizer_warnings.hpp"
 #include "launch/program/output/warnings.hpp"
 #include "launch/program/serving/engine_server.hpp"
 #include "launch/program/serving/standard_front_end.hpp"
@@ -123,7 +124,7 @@ void engine_command(Job& job, const EngineOptions& options) {
                   .loading = [&](double share) { front_end.loaded(share); }});
   job.open();
   const JobRank& rank = job.rank();
-  const auto tokenizer = Tokenizer::load(rank.models().target().file, options.pre_tokenizer);
+  const auto tokenizer = load_tokenizer(rank.models().target().file, options.pre_tokenizer);
   std::vector<VocabularyMap> vocabularies = map_vocabularies(rank, *tokenizer, options.pre_tokenizer);
   const std::vector<std::string> texts = vocabulary(*tokenizer);
   const SuffixFile store(options.speculation.suffix_store, texts);

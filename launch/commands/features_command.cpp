@@ -16,6 +16,7 @@
 #include "launch/program/output/output_file.hpp"
 #include "launch/program/output/progress_bar.hpp"
 #include "launch/program/output/standard_output.hpp"
+#include "launch/program/output/tokenizer_warnings.hpp"
 #include "launch/program/output/warnings.hpp"
 #include "mpi/engine/engine.hpp"
 #include "node/counted.hpp"
@@ -162,7 +163,7 @@ std::vector<std::vector<TokenId>> read_prompts(const Job& job, const FeaturesOpt
   }
   for (const std::string& text : listed ? read_prompt_list(whole, options.text.file) : lines_of(whole)) {
     if (text.find_first_not_of(" \t") == std::string::npos) continue;
-    std::vector<TokenId> ids = tokenizer.encode(formatted_prompt(options.prompt_format, text), true, true);
+    std::vector<TokenId> ids = checked_prompt(tokenizer, tokenizer.encode(formatted_prompt(options.prompt_format, text), true, true));
     shorten(ids, most, options.generates && whole_lines, tokenizer.bos());
     add(std::move(ids));
   }
@@ -174,7 +175,7 @@ void write_features(Job& job, const FeaturesOptions& options, std::size_t& done)
   check_outputs({{options.output, OutputKind::kFeatures}}, {options.job.models.target, options.text.file});
   job.open();
   const ModelFile& target = job.rank().models().target();
-  const auto tokenizer = Tokenizer::load(target.file, options.text.pre_tokenizer);
+  const auto tokenizer = load_tokenizer(target.file, options.text.pre_tokenizer);
   const Layers layers = read_layers(options.layers, target.h.layers);
   std::vector<std::vector<TokenId>> prompts = read_prompts(job, options, *tokenizer);
   if (prompts.empty()) throw UsageError("the text is empty; give one with -f FILE");

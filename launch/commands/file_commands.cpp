@@ -15,6 +15,7 @@
 #include "launch/program/output/output_file.hpp"
 #include "launch/program/output/standard_output.hpp"
 #include "launch/program/output/suffix_file.hpp"
+#include "launch/program/output/tokenizer_warnings.hpp"
 #include "mpi/decoding/speculation_options.hpp"
 #include "mpi/planning/layer_split.hpp"
 #include "mpi/planning/layout.hpp"
@@ -194,12 +195,12 @@ void tokenize_command(const TokenizeOptions& options) {
   check_store(options.datastore, "--datastore");
   check_outputs({{options.datastore, OutputKind::kSuffixStore}}, {options.model, options.text.file});
   const gguf::File file = gguf::File::open(options.model);
-  const auto tokenizer = Tokenizer::load(file, options.text.pre_tokenizer);
+  const auto tokenizer = load_tokenizer(file, options.text.pre_tokenizer);
   if (!options.text.prompt && options.text.file.empty()) throw UsageError("no text given; write one with -p TEXT or -f FILE");
   const std::string text = options.text.prompt ? *options.text.prompt : read_text(options.text.file);
   if (!options.datastore.empty()) return keep_texts(options, text, *tokenizer);
   warn_unless_utf8(text, options.text);
-  const std::vector<TokenId> ids = tokenizer->encode(text, options.add_bos, options.parse_special);
+  const std::vector<TokenId> ids = checked_prompt(*tokenizer, tokenizer->encode(text, options.add_bos, options.parse_special));
   if (options.ids) {
     print_out("[{}]\n", fmt::join(ids, ", "));
     return;

@@ -12,6 +12,7 @@
 #include "launch/program/options/text_encoding.hpp"
 #include "launch/program/output/output_file.hpp"
 #include "launch/program/output/standard_output.hpp"
+#include "launch/program/output/tokenizer_warnings.hpp"
 #include "node/counted.hpp"
 #include "node/error.hpp"
 #include "src/tokenizer/tokenizer.hpp"
@@ -95,8 +96,8 @@ std::string read_corpus(const Job& job, const TextSource& source) {
 void perplexity_command(Job& job, const PerplexityOptions& options) {
   check_outputs({{options.json_file, OutputKind::kJson}}, {options.job.models.target, options.text.file});
   job.open();
-  const auto tokenizer = Tokenizer::load(job.rank().models().target().file, options.text.pre_tokenizer);
-  std::vector<TokenId> ids = tokenizer->encode(read_corpus(job, options.text), true, true);
+  const auto tokenizer = load_tokenizer(job.rank().models().target().file, options.text.pre_tokenizer);
+  std::vector<TokenId> ids = checked_prompt(*tokenizer, tokenizer->encode(read_corpus(job, options.text), true, true));
   const auto size = static_cast<std::size_t>(job.rank().context());
   std::size_t chunks = ids.size() / size;
   if (chunks == 0)

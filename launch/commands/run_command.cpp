@@ -16,6 +16,7 @@
 #include "launch/program/output/report.hpp"
 #include "launch/program/output/standard_output.hpp"
 #include "launch/program/output/suffix_file.hpp"
+#include "launch/program/output/tokenizer_warnings.hpp"
 #include "launch/program/output/warnings.hpp"
 #include "launch/program/serving/submission.hpp"
 #include "mpi/engine/engine.hpp"
@@ -83,7 +84,7 @@ std::vector<TokenId> read_prompt(const Job& job, const RunOptions& options, cons
   std::string text = source.prompt ? *source.prompt : read_job_text(source.file, job.transport(), job.rank().options().timeout);
   warn_unless_utf8(text, source);
   if (options.chat) text = chat_prompt(job, text, tokenizer);
-  std::vector<TokenId> ids = options.chat ? prompt_ids(tokenizer, text) : tokenizer.encode(text, true, true);
+  std::vector<TokenId> ids = options.chat ? prompt_ids(tokenizer, text) : checked_prompt(tokenizer, tokenizer.encode(text, true, true));
   if (ids.empty()) throw UsageError("the prompt is empty; write one with -p TEXT or -f FILE");
   require_prompt_fits(static_cast<std::int64_t>(ids.size()), job.rank().context(), job.rank().models().target().h);
   return ids;
@@ -149,7 +150,7 @@ void run_command(Job& job, const RunOptions& options) {
   std::optional<ByteAutomaton> schema = read_schema(options);
   job.open();
   const JobRank& rank = job.rank();
-  const auto tokenizer = Tokenizer::load(rank.models().target().file, options.text.pre_tokenizer);
+  const auto tokenizer = load_tokenizer(rank.models().target().file, options.text.pre_tokenizer);
   Request request = make_request(options, read_prompt(job, options, *tokenizer), *tokenizer);
   if (schema) request.grammar = std::make_shared<TokenGrammar>(grammar_vocabulary(*tokenizer), std::move(*schema));
   std::vector<VocabularyMap> vocabularies = map_vocabularies(rank, *tokenizer, options.text.pre_tokenizer);

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "node/error.hpp"
+#include "src/tokenizer/escaped_spaces.hpp"
 #include "src/tokenizer/merge_queue.hpp"
 #include "src/tokenizer/utf8.hpp"
 
@@ -47,24 +49,38 @@ struct Merge {
 }  // namespace
 
 ByteLevelBpe::ByteLevelBpe(const gguf::File& file, const std::string& pre) : byte_texts_(printable_bytes()) {
-  const std::string name = pre.empty() ? file.string("tokenizer.ggml.pre").value_or("default") : pre;
+  const std::string name = pre_tokenizer_name(file, pre);
   pre_tokenizer_ = PreTokenizer::find(name);
   if (!pre_tokenizer_) {
     throw ModelError(
         fmt::format("{}: the pre-tokenizer '{}' is not known (known: {}); choose the one the model was trained with by --pre NAME",
                     file.name(), name, PreTokenizer::names()));
   }
-  add_bos_ = pre_tokenizer_->adds_bos();
+  raw_ = pre_tokenizer_->row().raw;
+  add_bos_ = pre_tokenizer_->row().adds_bos;
   load_common(file);
+  add_bos_ = add_bos_ || pre_tokenizer_->row().forces_bos;
   load_units();
   load_merges(file);
   if (unknown_ >= 0 || std::ranges::all_of(byte_units_, [&](Unit unit) { return unit < texts_.size(); })) find_longest();
+}
+
+/// The name in the file, unless `pre` is one; a vocabulary like Gemma 4's has but one.
+std::string ByteLevelBpe::pre_tokenizer_name(const gguf::File& file, const std::string& pre) {
+  if (!pre.empty()) return pre;
+  if (file.string("tokenizer.ggml.model") == "gemma4") return "gemma4";
+  const std::optional<std::string> name = file.string("tokenizer.ggml.pre");
+  if (name && !name->empty()) return *name;
+  warnings_.push_back(fmt::format(
+      "{}: tokenizer.ggml.pre is missing, so words are split as in the oldest files; --pre NAME splits them as in training", file.name()));
+  return "default";
 }
 
 void ByteLevelBpe::load_units() {
   units_.reserve(texts_.size() + 256);
   for (std::size_t i = 0; i < texts_.size(); ++i) units_[texts_[i]] = static_cast<Unit>(i);
   for (std::size_t byte = 0; byte < 256; ++byte) {
+    if (raw_) byte_texts_[byte] = fmt::format("<0x{:02X}>", byte);
     byte_units_[byte] = unit(byte_texts_[byte]);
     bytes_[byte_texts_[byte]] = static_cast<char>(byte);
   }
@@ -102,25 +118,50 @@ const ByteLevelBpe::Merged* ByteLevelBpe::find_merge(Unit left, Unit right) cons
 }
 
 void ByteLevelBpe::encode_plain(std::string_view text, bool, std::vector<TokenId>& out, EncodingSteps& steps) const {
+  std::string escaped;
+  if (raw_) text = escaped = escape_spaces(text);
   for (const std::string_view piece : pre_tokenizer_->split(text, steps)) encode_piece(piece, out, steps);
+}
+
+/// The units that a piece consists of before any merge: bytes, or in a raw vocabulary those characters that it has.
+std::vector<ByteLevelBpe::Unit> ByteLevelBpe::first_units(std::string_view piece) const {
+  std::vector<Unit> units;
+  units.reserve(piece.size());
+  for (std::size_t at = 0; at < piece.size();) {
+    const std::size_t length = raw_ ? std::max<std::size_t>(1, utf8_length(piece, at)) : 1;
+    const auto known = raw_ ? units_.find(std::string(piece.substr(at, length))) : units_.end();
+    if (known != units_.end()) {
+      units.push_back(known->second);
+    } else {
+      for (const char c : piece.substr(at, length)) units.push_back(byte_units_[static_cast<std::uint8_t>(c)]);
+    }
+    at += length;
+  }
+  return units;
+}
+
+/// The token of a whole piece, if the pre-tokenizer wants that; otherwise -1.
+TokenId ByteLevelBpe::whole_token(std::string_view piece) const {
+  const PreTokenizerRow& row = pre_tokenizer_->row();
+  if (!row.whole_pieces && !(row.whole_lines && piece.find_first_not_of('\n') == std::string_view::npos)) return -1;
+  std::string text;
+  if (raw_) {
+    text = piece;
+  } else {
+    for (const char c : piece) text += byte_texts_[static_cast<std::uint8_t>(c)];
+  }
+  const auto found = units_.find(text);
+  return found != units_.end() && found->second < texts_.size() ? static_cast<TokenId>(found->second) : -1;
 }
 
 void ByteLevelBpe::encode_piece(std::string_view piece, std::vector<TokenId>& out, EncodingSteps& steps) const {
   steps();
-  if (pre_tokenizer_->whole_pieces()) {
-    std::string text;
-    for (const char c : piece) text += byte_texts_[static_cast<std::uint8_t>(c)];
-    const auto found = units_.find(text);
-    if (found != units_.end() && found->second < texts_.size()) {
-      out.push_back(static_cast<TokenId>(found->second));
-      return;
-    }
-  }
+  if (const TokenId whole = whole_token(piece); whole >= 0) return out.push_back(whole);
   std::vector<Symbol> symbols;
   symbols.reserve(piece.size());
-  for (const char c : piece) {
+  for (const Unit unit : first_units(piece)) {
     const auto index = static_cast<std::int64_t>(symbols.size());
-    symbols.push_back({byte_units_[static_cast<std::uint8_t>(c)], index - 1, index + 1});
+    symbols.push_back({unit, index - 1, index + 1});
   }
   if (!symbols.empty()) symbols.back().next = -1;
   const auto symbol = [&](std::int64_t i) -> Symbol& { return symbols[static_cast<std::size_t>(i)]; };
@@ -158,19 +199,27 @@ void ByteLevelBpe::append_tokens(Unit unit, std::vector<TokenId>& out) const {
     return;
   }
   const std::string_view text = steps_[unit - texts_.size()];
+  if (raw_ && bytes_.contains(text)) return append_unknown(out);
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t length = std::max<std::size_t>(1, utf8_length(text, at));
     const auto found = units_.find(std::string(text.substr(at, length)));
     if (found != units_.end() && found->second < texts_.size()) {
       out.push_back(static_cast<TokenId>(found->second));
-    } else if (unknown_ >= 0) {
-      out.push_back(unknown_);
+    } else if (raw_) {
+      for (const char c : text.substr(at, length)) append_tokens(byte_units_[static_cast<std::uint8_t>(c)], out);
+    } else {
+      append_unknown(out);
     }
     at += length;
   }
 }
 
+void ByteLevelBpe::append_unknown(std::vector<TokenId>& out) const {
+  if (unknown_ >= 0) out.push_back(unknown_);
+}
+
 std::string ByteLevelBpe::piece(TokenId id, bool special) const {
+  if (raw_) return space_escaped_piece(id, special);
   const std::string& text = this->text(id);
   const Kind kind = kinds_[static_cast<std::size_t>(id)];
   if (kind == Kind::kControl || kind == Kind::kUnknown) return special ? text : std::string();

@@ -1,5 +1,5 @@
 #pragma once
-// Byte-level BPE vocabularies (`tokenizer.ggml.model` = gpt2).
+// BPE vocabularies: byte-level ones (`tokenizer.ggml.model` = gpt2), and such as Gemma 4's (gemma4).
 #include <array>
 #include <memory>
 #include <string_view>
@@ -11,7 +11,8 @@
 namespace yamata {
 
 /// Splits text by the pre-tokenizer, and merges neighbours inside each piece, lowest rank first. Vocabularies represent every byte by a
-/// printable character.
+/// printable character, except for raw ones such as Gemma 4's: these consist of characters, with U+2581 for a space, and have byte tokens
+/// for all others.
 class ByteLevelBpe : public Tokenizer {
  public:
   ByteLevelBpe(const gguf::File& file, const std::string& pre);
@@ -27,13 +28,18 @@ class ByteLevelBpe : public Tokenizer {
     std::uint32_t rank;
     Unit unit;
   };
+  std::string pre_tokenizer_name(const gguf::File& file, const std::string& pre);
   void load_units();
   void load_merges(const gguf::File& file);
   Unit unit(std::string_view text);
   const Merged* find_merge(Unit left, Unit right) const;
+  std::vector<Unit> first_units(std::string_view piece) const;
+  TokenId whole_token(std::string_view piece) const;
   void encode_piece(std::string_view piece, std::vector<TokenId>& out, EncodingSteps& steps) const;
   void append_tokens(Unit unit, std::vector<TokenId>& out) const;
+  void append_unknown(std::vector<TokenId>& out) const;
 
+  bool raw_ = false;
   std::unique_ptr<PreTokenizer> pre_tokenizer_;
   std::unordered_map<std::string, Unit> units_;       // by text as the vocabulary writes it
   std::vector<std::string> steps_;                    // texts of the units that are not tokens

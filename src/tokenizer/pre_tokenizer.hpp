@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/tokenizer/encoding_steps.hpp"
+#include "src/tokenizer/pre_tokenizer_table.hpp"
 
 namespace yamata {
 
@@ -24,18 +25,13 @@ class PreTokenizer {
   }
   /// The same, watched.
   std::vector<std::string_view> split(std::string_view text, EncodingSteps& steps) const;
-  /// Whether a piece that is in the vocabulary becomes one token, whatever the merges are.
-  bool whole_pieces() const;
-  /// Whether BOS is added if the file does not say.
-  bool adds_bos() const;
+  const PreTokenizerRow& row() const { return row_; }
 
  private:
-  struct Description;
   struct Pattern;
-  explicit PreTokenizer(const Description& description);
-  static const std::vector<Description>& known();
+  explicit PreTokenizer(const PreTokenizerRow& row);
 
-  const Description& description_;
+  const PreTokenizerRow& row_;
   std::vector<Pattern> patterns_;
 };
 

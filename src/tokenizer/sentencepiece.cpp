@@ -4,17 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include "node/error.hpp"
+#include "src/tokenizer/escaped_spaces.hpp"
 #include "src/tokenizer/merge_queue.hpp"
 #include "src/tokenizer/utf8.hpp"
 
 namespace yamata {
 
 namespace {
-
-constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581, which stands for a space in vocabularies
 
 /// A piece of the text in a linked list, with indices as links; after a merge, the right one is empty.
 struct Symbol {
@@ -34,8 +32,8 @@ struct Merge {
 /// The end of the word that starts at `begin`: before the next space that follows another character.
 std::size_t word_end(std::string_view text, std::size_t begin) {
   std::size_t at = begin;
-  while (text.substr(at, kSpace.size()) == kSpace) at += kSpace.size();
-  return std::min(text.find(kSpace, at), text.size());
+  while (text.substr(at, kEscapedSpace.size()) == kEscapedSpace) at += kEscapedSpace.size();
+  return std::min(text.find(kEscapedSpace, at), text.size());
 }
 
 }  // namespace
@@ -73,16 +71,7 @@ void SentencePiece::load_bytes() {
 }
 
 void SentencePiece::encode_plain(std::string_view text, bool first, std::vector<TokenId>& out, EncodingSteps& steps) const {
-  std::string escaped;
-  escaped.reserve(text.size() + text.size() / 2);
-  if (first && add_space_prefix_) escaped += kSpace;
-  for (const char c : text) {
-    if (c == ' ') {
-      escaped += kSpace;
-    } else {
-      escaped += c;
-    }
-  }
+  const std::string escaped = (first && add_space_prefix_ ? std::string(kEscapedSpace) : "") + escape_spaces(text);
   if (space_inside_) return encode_word(escaped, out, steps);
   // No token extends across the start of a word, so words are merged independently: the ids are the same, and the queues much shorter.
   const std::string_view all = escaped;
@@ -150,22 +139,6 @@ void SentencePiece::append_tokens(std::string_view text, std::vector<TokenId>& o
   }
 }
 
-std::string SentencePiece::piece(TokenId id, bool special) const {
-  const std::string& text = this->text(id);
-  const Kind kind = kinds_[static_cast<std::size_t>(id)];
-  if (kind == Kind::kControl || kind == Kind::kUnknown) return special ? text : std::string();
-  if (kind == Kind::kUserDefined) return text;
-  if (kind == Kind::kByte && text.size() == 6) {
-    const unsigned long byte = std::strtoul(text.c_str() + 3, nullptr, 16);
-    return std::string(1, static_cast<char>(byte));
-  }
-  std::string out;
-  for (std::size_t at = 0; at < text.size();) {
-    const bool space = text.compare(at, kSpace.size(), kSpace) == 0;
-    out += space ? ' ' : text[at];
-    at += space ? kSpace.size() : 1;
-  }
-  return out;
-}
+std::string SentencePiece::piece(TokenId id, bool special) const { return space_escaped_piece(id, special); }
 
 }  // namespace yamata

@@ -1,10 +1,11 @@
 #pragma once
-// Special tokens: those that end a turn, and those for fill-in-the-middle (FIM).
+// Special tokens: those that end a turn, those for fill-in-the-middle (FIM), and those that drop white space beside them.
 #include <array>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/gguf/gguf.hpp"
 
@@ -19,10 +20,22 @@ bool text_ends_turn(std::string_view text);
 /// The same if it is a control token; it may also be an ordinary one.
 bool control_text_ends_turn(std::string_view text);
 
-/// The id of each, from the metadata or the tokens' texts; -1: there is none. Throws ModelError for an id beyond the vocabulary.
-std::array<std::int32_t, kFimTokens> find_fim_tokens(const gguf::File& file, std::span<const std::string> texts);
+/// The id of each, from the metadata or the tokens' texts; -1: there is none. `warnings`: as for token_of_key.
+std::array<std::int32_t, kFimTokens> find_fim_tokens(const gguf::File& file, std::span<const std::string> texts,
+                                                     std::vector<std::string>& warnings);
 
-/// The token under this metadata key, or `absent`. Throws ModelError for an id beyond the vocabulary.
-std::int32_t token_of_key(const gguf::File& file, const std::string& key, std::size_t vocabulary, std::int32_t absent);
+/// The token under this metadata key; `absent` without the key, or with an id beyond the vocabulary, for which a line is added to
+/// `warnings`.
+std::int32_t token_of_key(const gguf::File& file, const std::string& key, std::size_t vocabulary, std::int32_t absent,
+                          std::vector<std::string>& warnings);
+
+/// White space beside a special token that is dropped.
+struct SwallowedSpaces {
+  bool before = false, after = false;
+};
+
+/// What the special token with this text drops. GGUF files do not store it: like llama.cpp, it is inferred from the model's name, its
+/// family and its pre-tokenizer.
+SwallowedSpaces swallowed_spaces(const gguf::File& file, std::string_view text);
 
 }  // namespace yamata

@@ -1,6 +1,7 @@
 #pragma once
 // Converts text to token ids and back with the vocabulary of a GGUF file.
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,8 +17,8 @@ using TokenId = std::int32_t;
 
 class Tokenizer {
  public:
-  /// Builds the tokenizer given by `tokenizer.ggml.model` (llama: SentencePiece; gpt2: byte-level BPE). `pre` forces a pre-tokenizer by
-  /// name. Throws ModelError for an unsupported model or pre-tokenizer, with the supported ones.
+  /// Builds the tokenizer given by `tokenizer.ggml.model` (llama: SentencePiece; gpt2: byte-level BPE; gemma4: BPE of characters). `pre`
+  /// forces a pre-tokenizer by name. Throws ModelError for an unsupported model or pre-tokenizer, with the supported ones.
   static std::unique_ptr<Tokenizer> load(const gguf::File& file, const std::string& pre = "");
   virtual ~Tokenizer() = default;
 
@@ -34,6 +35,10 @@ class Tokenizer {
   const std::string& text(TokenId id) const { return texts_[static_cast<std::size_t>(id)]; }
   TokenId bos() const { return bos_; }  ///< -1 if there is none
   TokenId eos() const { return eos_; }
+  /// What is doubtful about the vocabulary, a line each.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+  /// Whether ids begin with two BOS: the one that was added, and one in the text.
+  bool doubles_bos(const std::vector<TokenId>& ids) const { return add_bos_ && ids.size() >= 2 && ids[0] == bos_ && ids[1] == bos_; }
   bool adds_bos() const { return add_bos_; }
   /// A fill-in-the-middle token; -1 if there is none.
   TokenId fim(FimToken which) const { return fim_[static_cast<std::size_t>(which)]; }
@@ -44,14 +49,20 @@ class Tokenizer {
   /// Ids of text without special tokens. `first`: no text precedes it.
   virtual void encode_plain(std::string_view text, bool first, std::vector<TokenId>& out, EncodingSteps& steps) const = 0;
   void load_common(const gguf::File& file);
+  void load_kinds(const gguf::File& file);
+  void load_ends(const gguf::File& file);
   /// If every character becomes a token, though perhaps an unknown one: finds what fewest_tokens needs.
   void find_longest();
+  /// The piece of a token in a vocabulary with escaped spaces.
+  std::string space_escaped_piece(TokenId id, bool special) const;
 
   enum class Kind : std::uint8_t { kNormal = 1, kUnknown, kControl, kUserDefined, kUnused, kByte };
+  std::vector<std::string> warnings_;
   std::vector<std::string> texts_;
   std::vector<Kind> kinds_;
   std::vector<bool> ends_;
   std::vector<TokenId> special_;  // control and user-defined tokens, longest text first
+  std::map<TokenId, SwallowedSpaces> swallowed_;
   TokenId bos_ = -1, eos_ = -1, unknown_ = -1;
   std::array<TokenId, kFimTokens> fim_{};
   bool add_bos_ = false, add_eos_ = false;

@@ -118,7 +118,14 @@ TEST(DamagedVocabulary, ScoreThatIsNoNumber_isRefused) {
   expect_refusal(file, "tokenizer.ggml.scores holds a value that is no number");
 }
 
+/// Every id out of range is ignored, with a warning.
 TEST(DamagedVocabulary, SpecialIdsOutOfRange_areNamed) {
+  const auto expect_warning = [](const ModelFile& file, const std::string& part) {
+    const auto tokenizer = load(file);
+    ASSERT_EQ(tokenizer->warnings().size(), 1u) << part;
+    EXPECT_EQ(tokenizer->warnings()[0].rfind("test.gguf: " + part, 0), 0u) << tokenizer->warnings()[0];
+    for (const TokenId id : {tokenizer->bos(), tokenizer->eos()}) EXPECT_LT(id, tokenizer->size());
+  };
   for (const ModelFile& whole : {sentencepiece(), byte_level()}) {
     const auto size = std::get<std::vector<std::string>>(whole.metadata.at("tokenizer.ggml.tokens")).size();
     for (const char* name : {"bos", "eos", "unknown", "eot", "eom"}) {
@@ -126,14 +133,23 @@ TEST(DamagedVocabulary, SpecialIdsOutOfRange_areNamed) {
       ModelFile file = whole;
       for (const std::uint64_t id : {std::uint64_t{size}, std::uint64_t{0xFFFFFFFF}, std::uint64_t{1} << 40}) {
         file.set(key, id);
-        expect_refusal(file, key + " is " + std::to_string(id));
+        expect_warning(file, key + " is " + std::to_string(id));
       }
       file.metadata[key] = std::int64_t{-1};
-      expect_refusal(file, key + " is -1");
+      expect_warning(file, key + " is -1");
       file.set(key, std::uint64_t{size - 1});
-      EXPECT_NO_THROW(load(file));
+      EXPECT_TRUE(load(file)->warnings().empty());
     }
   }
+}
+
+TEST(DamagedVocabulary, WithoutPreTokenizer_warns) {
+  ModelFile file = byte_level();
+  file.metadata.erase("tokenizer.ggml.pre");
+  const auto tokenizer = load(file);
+  ASSERT_EQ(tokenizer->warnings().size(), 1u);
+  EXPECT_NE(tokenizer->warnings()[0].find("tokenizer.ggml.pre is missing"), std::string::npos) << tokenizer->warnings()[0];
+  EXPECT_TRUE(load(file, "qwen2")->warnings().empty());
 }
 
 TEST(DamagedVocabulary, VocabularySmallerThanTheDefaultIds_hasNoSuchTokens) {
@@ -150,12 +166,12 @@ TEST(DamagedVocabulary, VocabularySmallerThanTheDefaultIds_hasNoSuchTokens) {
 TEST(DamagedVocabulary, UnknownTokenizers_areNamedWithThoseKnown) {
   ModelFile file = byte_level();
   file.set("tokenizer.ggml.pre", "nobody-knows");
-  expect_refusal(file, "the pre-tokenizer 'nobody-knows' is not known (known: default, llama-bpe");
+  expect_refusal(file, "the pre-tokenizer 'nobody-knows' is not known (known: default, falcon");
   EXPECT_NO_THROW(load(file, "qwen2"));
   expect_refusal(byte_level(), "'other'", "other");
   expect_refusal(sentencepiece(), "has no pre-tokenizer; leave out --pre qwen2", "qwen2");
   file.set("tokenizer.ggml.model", "rwkv");
-  expect_refusal(file, "the tokenizer model 'rwkv' is not known (known: llama, gpt2)");
+  expect_refusal(file, "the tokenizer model 'rwkv' is not known (known: llama, gpt2, gemma4)");
 }
 
 TEST(DamagedVocabulary, MergesOfUnknownTexts_fallBackToCharacters) {

@@ -49,7 +49,10 @@ TEST(SpecialTokens, FimTokens_thatMetadataNameComeFirst) {
   const std::string named = vocabulary({"a", "<|fim_prefix|>", "b"}, {1, 3, 1}, "tokenizer.ggml.fim_pre_token_id", 2);
   EXPECT_EQ(load(named)->fim(FimToken::kPrefix), 2);
   const std::string beyond = vocabulary({"a", "b"}, {1, 1}, "tokenizer.ggml.fim_sep_token_id", 2);
-  EXPECT_THROW(load(beyond), ModelError);
+  EXPECT_EQ(load(beyond)->fim(FimToken::kSeparator), -1);
+  EXPECT_EQ(load(beyond)->warnings().size(), 1u);
+  const std::string older = vocabulary({"a", "<|fim_prefix|>", "b"}, {1, 3, 1}, "tokenizer.ggml.prefix_token_id", 2);
+  EXPECT_EQ(load(older)->fim(FimToken::kPrefix), 2);
 }
 
 TEST(SpecialTokens, AllThatEndATurn_doSo) {
@@ -69,6 +72,45 @@ TEST(SpecialTokens, EndOfAPart_endsNoTurnWhereThereIsAnEndOfTurn) {
   EXPECT_FALSE(load(harmony)->ends_generation(1));
   for (const TokenId id : {2, 3}) EXPECT_TRUE(load(harmony)->ends_generation(id));
   EXPECT_TRUE(load(phi)->ends_generation(1));
+}
+
+TEST(SpecialTokens, HtmlTag_endsNoTurnOfGemma4) {
+  const auto tokenizer = load(vocabulary({"a", "</s>", "<turn|>", "<|tool_response>"}, {1, 3, 3, 3}));
+  EXPECT_FALSE(tokenizer->ends_generation(1));
+  EXPECT_EQ(tokenizer->piece(1), "</s>");
+  for (const TokenId id : {2, 3}) EXPECT_TRUE(tokenizer->ends_generation(id));
+}
+
+/// A byte-level vocabulary of a model with this name, or with this pre-tokenizer.
+std::unique_ptr<Tokenizer> named(const char* name, const char* pre, const std::vector<std::string>& texts,
+                                 const std::vector<std::int32_t>& kinds) {
+  Writer writer;
+  writer.string("general.name", name).string("tokenizer.ggml.model", "gpt2").string("tokenizer.ggml.pre", pre);
+  writer.strings("tokenizer.ggml.tokens", texts).strings("tokenizer.ggml.merges", {"a b"});
+  writer.array<std::int32_t>("tokenizer.ggml.token_type", gguf_test::kI32, kinds);
+  return load(writer.finish());
+}
+
+using Ids = std::vector<TokenId>;
+
+/// GGUF does not store which special tokens drop white space. llama.cpp 2026.10 gives the same ids.
+TEST(SpecialTokens, WhiteSpaceAfterThemIsDropped_inPhi3) {
+  const std::vector<std::string> texts = {"a", "\xC4\xA0", "\xC4\x8A", "<|user|>", "<|endoftext|>", "<s>", "<tag>"};
+  const std::vector<std::int32_t> kinds = {1, 1, 1, 3, 3, 3, 4};
+  for (const char* name : {"Phi-3 Mini", "my phi3"}) {
+    const auto tokenizer = named(name, "gpt-2", texts, kinds);
+    EXPECT_EQ(tokenizer->encode(" <|user|> \n a <tag> a<|user|>\n", false, true), (Ids{1, 3, 0, 1, 6, 0, 3})) << name;
+    EXPECT_EQ(tokenizer->encode("<|endoftext|> <s> a", false, true), (Ids{4, 1, 5, 1, 0})) << name;
+    EXPECT_EQ(tokenizer->encode("<tag> a", false, false), (Ids{6, 0})) << "user-defined tokens are always special";
+  }
+  EXPECT_EQ(named("Phi-4", "gpt-2", texts, kinds)->encode("<|user|> a", false, true), (Ids{3, 1, 0}));
+}
+
+TEST(SpecialTokens, WhiteSpaceBeforeAMaskIsDropped_inEncoders) {
+  const std::vector<std::string> texts = {"a", "\xC4\xA0", "<mask>", "[MASK]"};
+  const std::vector<std::int32_t> kinds = {1, 1, 3, 3};
+  EXPECT_EQ(named("Jina", "jina-v2-code", texts, kinds)->encode("a  <mask> [MASK]", false, true), (Ids{0, 2, 1, 3}));
+  EXPECT_EQ(named("modern-bert", "modern-bert", texts, kinds)->encode("a <mask>  [MASK] a", false, true), (Ids{0, 1, 2, 3, 1, 0}));
 }
 
 }  // namespace

@@ -29,6 +29,8 @@ std::string encoding_fault(std::string_view text) {
 void warn_unless_utf8(std::string_view text, const TextSource& source) {
   if (const std::string fault = encoding_fault(text); !fault.empty())
     warn(fmt::format("{} {}; its bytes are used as they are", name_of(source), fault));
+  if (text.starts_with("\xEF\xBB\xBF"))
+    warn(fmt::format("{} begins with a byte-order mark, which is a part of the text (tail -c +4 FILE leaves it out)", name_of(source)));
 }
 
 }  // namespace yamata

@@ -1,0 +1,23 @@
+#include "launch/program/output/tokenizer_warnings.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launch/program/output/warnings.hpp"
+
+namespace yamata {
+
+std::unique_ptr<Tokenizer> load_tokenizer(const gguf::File& file, const std::string& pre) {
+  auto tokenizer = Tokenizer::load(file, pre);
+  std::ranges::for_each(tokenizer->warnings(), warn);
+  return tokenizer;
+}
+
+std::vector<TokenId> checked_prompt(const Tokenizer& tokenizer, std::vector<TokenId> ids) {
+  if (tokenizer.doubles_bos(ids))
+    warn(fmt::format("the text begins with {}, and the same token is added before it; leave it out of the text", tokenizer.text(ids[0])));
+  return ids;
+}
+
+}  // namespace yamata
