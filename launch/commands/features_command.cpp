@@ -163,7 +163,8 @@ std::vector<std::vector<TokenId>> read_prompts(const Job& job, const FeaturesOpt
   }
   for (const std::string& text : listed ? read_prompt_list(whole, options.text.file) : lines_of(whole)) {
     if (text.find_first_not_of(" \t") == std::string::npos) continue;
-    std::vector<TokenId> ids = checked_prompt(tokenizer, tokenizer.encode(formatted_prompt(options.prompt_format, text), true, true));
+    std::vector<TokenId> ids = tokenizer.encode(formatted_prompt(options.prompt_format, text), true, true);
+    warn_of_doubled_bos(tokenizer, ids);
     shorten(ids, most, options.generates && whole_lines, tokenizer.bos());
     add(std::move(ids));
   }

@@ -66,7 +66,7 @@ void print_model(const gguf::File& file, const Hyperparameters& h) {
 /// Prints the special tokens; an unknown vocabulary is not an error here.
 void print_special_tokens(const gguf::File& file) {
   try {
-    const auto tokenizer = Tokenizer::load(file);
+    const auto tokenizer = load_tokenizer(file);
     const auto shown = [&](TokenId id) { return fmt::format("{} ({})", tokenizer->text(id), id); };
     std::vector<std::string> ends, gap;
     for (TokenId id = 0; id < tokenizer->size(); ++id) {
@@ -200,7 +200,8 @@ void tokenize_command(const TokenizeOptions& options) {
   const std::string text = options.text.prompt ? *options.text.prompt : read_text(options.text.file);
   if (!options.datastore.empty()) return keep_texts(options, text, *tokenizer);
   warn_unless_utf8(text, options.text);
-  const std::vector<TokenId> ids = checked_prompt(*tokenizer, tokenizer->encode(text, options.add_bos, options.parse_special));
+  const std::vector<TokenId> ids = tokenizer->encode(text, options.add_bos, options.parse_special);
+  if (options.add_bos) warn_of_doubled_bos(*tokenizer, ids);
   if (options.ids) {
     print_out("[{}]\n", fmt::join(ids, ", "));
     return;

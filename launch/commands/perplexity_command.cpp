@@ -97,7 +97,8 @@ void perplexity_command(Job& job, const PerplexityOptions& options) {
   check_outputs({{options.json_file, OutputKind::kJson}}, {options.job.models.target, options.text.file});
   job.open();
   const auto tokenizer = load_tokenizer(job.rank().models().target().file, options.text.pre_tokenizer);
-  std::vector<TokenId> ids = checked_prompt(*tokenizer, tokenizer->encode(read_corpus(job, options.text), true, true));
+  std::vector<TokenId> ids = tokenizer->encode(read_corpus(job, options.text), true, true);
+  warn_of_doubled_bos(*tokenizer, ids);
   const auto size = static_cast<std::size_t>(job.rank().context());
   std::size_t chunks = ids.size() / size;
   if (chunks == 0)

@@ -84,7 +84,8 @@ std::vector<TokenId> read_prompt(const Job& job, const RunOptions& options, cons
   std::string text = source.prompt ? *source.prompt : read_job_text(source.file, job.transport(), job.rank().options().timeout);
   warn_unless_utf8(text, source);
   if (options.chat) text = chat_prompt(job, text, tokenizer);
-  std::vector<TokenId> ids = options.chat ? prompt_ids(tokenizer, text) : checked_prompt(tokenizer, tokenizer.encode(text, true, true));
+  std::vector<TokenId> ids = options.chat ? prompt_ids(tokenizer, text) : tokenizer.encode(text, true, true);
+  warn_of_doubled_bos(tokenizer, ids);
   if (ids.empty()) throw UsageError("the prompt is empty; write one with -p TEXT or -f FILE");
   require_prompt_fits(static_cast<std::int64_t>(ids.size()), job.rank().context(), job.rank().models().target().h);
   return ids;

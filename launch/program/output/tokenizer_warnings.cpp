@@ -14,10 +14,9 @@ std::unique_ptr<Tokenizer> load_tokenizer(const gguf::File& file, const std::str
   return tokenizer;
 }
 
-std::vector<TokenId> checked_prompt(const Tokenizer& tokenizer, std::vector<TokenId> ids) {
+void warn_of_doubled_bos(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
   if (tokenizer.doubles_bos(ids))
     warn(fmt::format("the text begins with {}, and the same token is added before it; leave it out of the text", tokenizer.text(ids[0])));
-  return ids;
 }
 
 }  // namespace yamata

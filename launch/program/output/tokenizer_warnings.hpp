@@ -11,7 +11,7 @@ namespace yamata {
 /// Tokenizer::load, and a warning for everything that is doubtful about the vocabulary.
 std::unique_ptr<Tokenizer> load_tokenizer(const gguf::File& file, const std::string& pre = "");
 
-/// Warns if a prompt begins with two BOS tokens, and returns it.
-std::vector<TokenId> checked_prompt(const Tokenizer& tokenizer, std::vector<TokenId> ids);
+/// Warns if a prompt begins with two BOS tokens.
+void warn_of_doubled_bos(const Tokenizer& tokenizer, const std::vector<TokenId>& ids);
 
 }  // namespace yamata

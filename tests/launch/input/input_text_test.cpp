@@ -164,6 +164,25 @@ TEST(InputText, TextThatIsNotUtf8_isWarnedOfOnceAndUsed) {
   EXPECT_EQ(warnings({"features", "-m", kModel, "-f", cut, "-o", folder / "features.safetensors"}), cut_warning);
 }
 
+TEST(InputText, ByteOrderMarkOrSecondBos_isWarnedOfAndUsed) {
+  const TemporaryFolder folder;
+  const std::string marked = folder / "marked", plain = folder / "plain";
+  write_file(marked, "\xEF\xBB\xBFOnce upon");
+  write_file(plain, "\xEF\xBB Once");
+  const auto warnings = [](const Arguments& arguments) { return run(yamata(arguments)).warnings(); };
+  using Lines = std::vector<std::string>;
+  const Lines mark{"yamata: warning: " + marked +
+                   " begins with a byte-order mark, which is a part of the text (tail -c +4 FILE leaves it out)"};
+  EXPECT_EQ(warnings({"tokenize", "-m", kModel, "-f", marked}), mark);
+  EXPECT_EQ(warnings({"run", "-m", kModel, "-f", marked, "-n", "1"}), mark);
+  EXPECT_EQ(warnings({"tokenize", "-m", kModel, "-f", plain}).size(), 1u) << "only that it is not UTF-8";
+  const Lines doubled{"yamata: warning: the text begins with <s>, and the same token is added before it; leave it out of the text"};
+  EXPECT_EQ(warnings({"tokenize", "-m", kModel, "-p", "<s>Once"}), doubled);
+  EXPECT_EQ(warnings({"run", "-m", kModel, "-p", "<s>Once", "-n", "1"}), doubled);
+  EXPECT_EQ(warnings({"tokenize", "-m", kModel, "-p", "Once<s>"}), Lines{});
+  EXPECT_EQ(warnings({"tokenize", "-m", kModel, "-p", "<s>Once", "--no-bos"}), Lines{});
+}
+
 TEST(InputText, FileThatIsTooLargeForItsFlag_isRefused) {
   const TemporaryFolder folder;
   const std::string large = folder / "large";
