@@ -3,7 +3,7 @@ import re
 
 from common.flags import Parser, number
 
-EPILOG = 'All other flags are those of `yamata engine`, such as -c, --threads, -md, --heads, --layer-split, --cache-tokens.'
+EPILOG = 'All other flags are those of `yamata engine`, such as -c, --threads, -md, --heads, --layer-split, --cache-tokens, --timeout (20).'
 
 
 def parser(doc):
