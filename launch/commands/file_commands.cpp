@@ -239,6 +239,7 @@ void inspect_command(const InspectOptions& options, int ranks) {
   if (file.tensors().empty()) return;
 
   const Hyperparameters h = Hyperparameters::read(file);
+  require_all_read(file, h);
   print_model(file, h);
   print_special_tokens(file);
   wire::PipelinePlan plan;

@@ -13,6 +13,7 @@
 #include "node/lost_pages.hpp"
 #include "node/mib.hpp"
 #include "node/topology.hpp"
+#include "src/model/unread_tensors.hpp"
 #include "src/quantize/quantize.hpp"
 
 namespace yamata {
@@ -43,6 +44,7 @@ void write_planned(const gguf::File& file, const quantize::Plan& plan, ThreadPoo
 
 void quantize_command(const QuantizeOptions& o) {
   const gguf::File file = gguf::File::open(o.source);
+  require_all_read(file, Hyperparameters::read(file));
   check_writable({o.destination, OutputKind::kGguf}, {o.source, o.imatrix});
   quantize::Imatrix imatrix;
   if (!o.imatrix.empty()) imatrix = quantize::Imatrix::open(o.imatrix);

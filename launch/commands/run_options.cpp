@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 
 #include "launch/commands/idle_flags.hpp"
 #include "launch/commands/presets.hpp"
@@ -93,7 +94,7 @@ Flags run_flags() {
   auto flags = describe("run", "Generate text from a prompt; text goes to stdout, statistics to stderr.");
   add_text(flags);
   flags.group("Text")("--chat", "The text is a message: wrap it in the model's chat template, as launch/serve does");
-  flags.group("Text")("-n, --predict", "Tokens to generate", FlagKind::kInt, "N", "128");
+  flags.group("Text")("-n, --predict", "Tokens to generate; -1: until the context is full", FlagKind::kInt, "N", "128");
   flags.group("Text")("--stop", "End the text before this one; repeatable", FlagKind::kText, "TEXT");
   add_schema(flags);
   add_sampling(flags);
@@ -135,7 +136,8 @@ RunOptions read_run(const GivenFlags& r) {
   read_cluster(r, o.job);
   o.job.layout.planned = true;
   o.generate = r.number<int>("predict");
-  require(o.generate >= 1, "-n", "at least 1");
+  require(o.generate >= 1 || o.generate == -1, "-n", "at least 1, or -1 for all that the context has room for");
+  if (o.generate == -1) o.generate = std::numeric_limits<int>::max();
   read_context(r, o.job.cache);
   o.sampling = read_sampling(r);
   o.speculation.typical = read_acceptance_rule(r, o.sampling);

@@ -147,6 +147,7 @@ bool DraftLink::take(const wire::Guesses& guesses, TokenTree& tree, std::span<co
     const auto parent = places_.find(guess.parent);
     if (parent == places_.end()) continue;
     const std::int32_t token = vocabulary_.target(guess.token);
+    if (token < 0) continue;  // nor those below it, whose parent has no place
     const Place& at = parent->second;
     NodeId below = kNoNode;
     if (at.node != kNoNode && at.node != root.id && tree.alive(at.node))

@@ -15,15 +15,20 @@ VocabularyMap VocabularyMap::between(const std::vector<std::string>& target, con
   std::unordered_map<std::string, std::int32_t> ids;
   for (std::size_t i = 0; i < target.size(); ++i) ids.emplace(target[i], static_cast<std::int32_t>(i));
   map.to_draft.assign(target.size(), 0);
+  std::vector<std::size_t> lacking;
   for (std::size_t i = 0; i < draft.size(); ++i) {
     const auto found = ids.find(draft[i]);
-    if (found == ids.end()) {
-      throw ModelError(
-          fmt::format("the draft model has another vocabulary: its token {} '{}' is not among the target's; use a draft of the same family",
-                      i, draft[i]));
-    }
-    map.to_target.push_back(found->second);
-    map.to_draft[static_cast<std::size_t>(found->second)] = static_cast<std::int32_t>(i);
+    map.to_target.push_back(found == ids.end() ? -1 : found->second);
+    if (found == ids.end())
+      lacking.push_back(i);
+    else
+      map.to_draft[static_cast<std::size_t>(found->second)] = static_cast<std::int32_t>(i);
+  }
+  if (std::ssize(lacking) > kMostLacking || lacking.size() == draft.size()) {
+    throw ModelError(
+        fmt::format("the draft model has another vocabulary: {} of its tokens, first {} '{}', are not among the target's; use a "
+                    "draft of the same family",
+                    lacking.size(), lacking.front(), draft[lacking.front()]));
   }
   return map;
 }

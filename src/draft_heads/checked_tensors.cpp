@@ -8,7 +8,9 @@ namespace yamata::draft_heads {
 
 const TensorView* CheckedTensors::find(const std::string& name) const {
   const TensorView* found = tensors_.find(name);
-  return found ? found : tensors_.find("model." + name);
+  if (!found) found = tensors_.find("model." + name);
+  if (found) read_.insert(found->name);
+  return found;
 }
 
 const TensorView& CheckedTensors::get(const std::string& name) const {
@@ -23,6 +25,13 @@ const TensorView& CheckedTensors::check(const TensorView& tensor, std::int64_t r
                                  tensor.name, tensor.rows, tensor.cols, target_.file.name(), rows, cols));
   }
   return tensor;
+}
+
+void CheckedTensors::require_all_read(const std::string& prefix) const {
+  for (const std::string& name : tensors_.names()) {
+    if (!name.starts_with(prefix) || read_.contains(name) || name.ends_with("rotary_emb.inv_freq")) continue;
+    throw ModelError(fmt::format("{}: tensor {} is not supported; without it, the heads would give other guesses", tensors_.path(), name));
+  }
 }
 
 const TensorView& CheckedTensors::get(const std::string& name, std::int64_t rows, std::int64_t cols) const {

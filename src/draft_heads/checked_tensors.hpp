@@ -1,5 +1,6 @@
 #pragma once
-// Tensors of draft heads, checked against the shapes that the target needs.
+// Tensors of draft heads, checked against the shapes that the target needs; which were asked for is noted.
+#include <set>
 #include <string>
 
 #include "src/draft_heads/tensor_views.hpp"
@@ -24,11 +25,15 @@ class CheckedTensors {
   /// The same, or null if it is missing.
   const TensorView* find(const std::string& name, std::int64_t rows, std::int64_t cols) const;
 
+  /// Throws ModelError with the first tensor whose name begins with `prefix` that was not asked for. Tables of integers do not count.
+  void require_all_read(const std::string& prefix) const;
+
  private:
   const TensorView& check(const TensorView& tensor, std::int64_t rows, std::int64_t cols) const;
 
   const TensorViews& tensors_;
   const ModelFile& target_;
+  mutable std::set<std::string> read_;
 };
 
 }  // namespace yamata::draft_heads

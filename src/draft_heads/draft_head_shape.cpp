@@ -201,6 +201,10 @@ class Finder {
 
 }  // namespace
 
-DraftHeadShape DraftHeadShape::find(const CheckedTensors& tensors, Kind kind) { return Finder(tensors, kind).find(); }
+DraftHeadShape DraftHeadShape::find(const CheckedTensors& tensors, Kind kind) {
+  DraftHeadShape shape = Finder(tensors, kind).find();
+  tensors.require_all_read("");
+  return shape;
+}
 
 }  // namespace yamata::draft_heads

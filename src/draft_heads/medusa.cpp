@@ -37,6 +37,7 @@ MedusaTensors MedusaTensors::find(const CheckedTensors& tensors) {
     } while (tensors.find(fmt::format("{}{}.linear.weight", head, block)));
     to.output = tensors.find(fmt::format("{}{}.weight", head, block), h.vocabulary, h.dim);
   }
+  tensors.require_all_read(prefix);  // with a prefix, the rest of a checkpoint is another model
   return found;
 }
 

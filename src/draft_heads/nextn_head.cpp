@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "node/error.hpp"
 
@@ -11,6 +12,22 @@ namespace {
 
 /// The layer after the target's last, as a stage of its own.
 LayerRange range_of(const ModelFile& target) { return {target.h.layers, target.h.layers + 1}; }
+
+/// The tensors of the layer beside those of a layer of the target.
+constexpr const char* kNextnTensors[] = {"eh_proj", "enorm", "hnorm", "shared_head_norm", "shared_head_head", "embed_tokens"};
+
+/// Throws ModelError with the first tensor of the layer that no code reads.
+void require_all_read(const gguf::File& file, const ModelFile& target) {
+  const std::string layer = fmt::format("blk.{}.", target.h.layers);
+  std::set<std::string> read;
+  for (const char* name : kNextnTensors) read.insert(fmt::format("{}nextn.{}.weight", layer, name));
+  for (const FoundTensor& found : find_tensors(file, target.h, range_of(target))) read.insert(found.tensor->name);
+  for (const gguf::Tensor& tensor : file.tensors()) {
+    if (tensor.name.starts_with(layer) && !read.contains(tensor.name))
+      throw ModelError(
+          fmt::format("{}: tensor {} is not supported; without it, the layer would give other guesses", file.name(), tensor.name));
+  }
+}
 
 Matrix matrix_of(const TensorView& tensor) { return {tensor.type, tensor.rows, tensor.cols, tensor.data, tensor.row_bytes}; }
 
@@ -44,6 +61,7 @@ NextnTensors NextnTensors::find(const CheckedTensors& tensors) {
   found.norm = tensors.find(name("shared_head_norm"), 1, dim);
   found.output = tensors.find(name("shared_head_head"), vocabulary, dim);
   found.embedding = tensors.find(name("embed_tokens"), vocabulary, dim);
+  require_all_read(*all.gguf(), target);
   return found;
 }
 

@@ -189,7 +189,9 @@ class Parser {
   }
   Value read_array(const std::string& key) {
     const ValueType type = get_type();
-    if (type == ValueType::Array) fail(fmt::format("metadata {} is an array of arrays, which is not supported,", shown(key)));
+    if (type == ValueType::Array)
+      throw ModelError(
+          fmt::format("{}: metadata {} is an array of arrays, which is not supported; write the file without it", name_, shown(key)));
     const std::uint64_t count = get_count(least_bytes(type), "array length");
     switch (type) {
       case ValueType::String:

@@ -10,6 +10,8 @@ using enum Extent;
 
 bool has_attention_norm(const LayerSpec& spec) { return spec.attention_norm != NormKind::kNone; }
 bool has_ffn_norm(const LayerSpec& spec) { return spec.ffn_norm != NormKind::kNone; }
+bool has_attention_norm_bias(const LayerSpec& spec) { return spec.attention_norm == NormKind::kLayer; }
+bool has_ffn_norm_bias(const LayerSpec& spec) { return spec.ffn_norm == NormKind::kLayer; }
 bool has_attention_post_norm(const LayerSpec& spec) { return spec.attention_post_norm != NormKind::kNone; }
 bool has_ffn_post_norm(const LayerSpec& spec) { return spec.ffn_post_norm != NormKind::kNone; }
 bool norms_heads(const LayerSpec& spec) { return spec.qk_norm == QkNorm::kHead; }
@@ -58,7 +60,7 @@ constexpr TensorRow expert_bias(TensorRole role, const char* name, Extent cols) 
 constexpr TensorRow kTensors[] = {
     {.role = kEmbedding, .name = "token_embd.weight", .holder = kFirstStage, .rows = kVocabulary, .cols = kDim},
     vector(kAttentionNorm, "attn_norm.weight", kDim, has_attention_norm),
-    bias(kAttentionNormBias, "attn_norm.bias", kDim, has_attention_norm),
+    bias(kAttentionNormBias, "attn_norm.bias", kDim, has_attention_norm_bias),
     matrix(kQ, "attn_q.weight", kQueries, kDim, has_direct_queries, Fusion::kQkv, "attn_qkv.weight"),
     matrix(kQ, "attn_q_b.weight", kQueries, kQueryRank, has_query_rank),
     matrix(kK, "attn_k.weight", kKeys, kDim, has_own_keys, Fusion::kQkv, "attn_qkv.weight"),
@@ -82,7 +84,7 @@ constexpr TensorRow kTensors[] = {
     vector(kSinks, "attn_sinks.weight", kHeads, has_sinks),
     vector(kAttentionPostNorm, "post_attention_norm.weight", kDim, has_attention_post_norm),
     vector(kFfnNorm, "ffn_norm.weight", kDim, has_ffn_norm),
-    bias(kFfnNormBias, "ffn_norm.bias", kDim, has_ffn_norm),
+    bias(kFfnNormBias, "ffn_norm.bias", kDim, has_ffn_norm_bias),
     matrix(kGate, "ffn_gate.weight", kFfn, kDim, is_gated, Fusion::kGateUp, "ffn_up.weight"),
     matrix(kUp, "ffn_up.weight", kFfn, kDim, is_dense, Fusion::kGateUp, "ffn_up.weight"),
     matrix(kDown, "ffn_down.weight", kDim, kFfn, is_dense),
@@ -104,7 +106,13 @@ constexpr TensorRow kTensors[] = {
     matrix(kSharedDown, "ffn_down_shexp.weight", kDim, kSharedFfn, has_shared),
     vector(kFfnPostNorm, "post_ffw_norm.weight", kDim, has_ffn_post_norm),
     {.role = kOutputNorm, .name = "output_norm.weight", .holder = kLastStage, .rows = kOne, .cols = kDim},
-    {.role = kOutputNormBias, .name = "output_norm.bias", .holder = kLastStage, .rows = kOne, .cols = kDim, .optional = true},
+    {.role = kOutputNormBias,
+     .name = "output_norm.bias",
+     .holder = kLastStage,
+     .rows = kOne,
+     .cols = kDim,
+     .present = has_attention_norm_bias,
+     .optional = true},
     {.role = kOutput, .name = "output.weight", .holder = kLastStage, .rows = kVocabulary, .cols = kDim, .instead = "token_embd.weight"},
     {.role = kRopeFactors, .name = "rope_freqs.weight", .holder = kEveryStage, .rows = kOne, .cols = kRotaryPairs, .optional = true},
     {.role = kLongRopeFactors,

@@ -13,25 +13,35 @@ namespace {
 
 using enum TensorRole;
 
-/// Reads the sliding window, if a file has one: all layers have it except every `pattern`th.
-void read_window(const MetadataReader& reader, Hyperparameters& h, std::int64_t pattern, std::int64_t absent = 0) {
+/// Reads the sliding window, if a file has one. All layers have it except every `pattern`th, unless the file has another number, or a list
+/// with a boolean for each layer.
+void read_windows(const MetadataReader& reader, Hyperparameters& h, std::int64_t pattern, std::int64_t absent = 0) {
   h.layer.window = reader.count_or_none("attention.sliding_window", 1 << 30, absent);
-  h.window_pattern = pattern;
+  const auto listed = reader.flags("attention.sliding_window_pattern");
+  h.window_pattern = listed ? 0 : reader.count_or_none("attention.sliding_window_pattern", 4096, pattern);
+  if (!listed) return;
+  if (std::ssize(*listed) < h.layers) {
+    throw ModelError(fmt::format("{}: {}.attention.sliding_window_pattern has {} values for {} layers; convert the model again",
+                                 reader.file().name(), h.family->name, listed->size(), h.layers));
+  }
+  h.windows = *listed;
 }
 
-void read_llama(const gguf::File& file, Hyperparameters& h) { read_window(MetadataReader(file, "llama"), h, 0); }
+void read_llama(const MetadataReader& reader, Hyperparameters& h) {
+  h.layer.window = reader.count_or_none("attention.sliding_window", 1 << 30);
+}
 
 /// In Qwen's files, the size is that of gate and up together.
-void read_qwen(const gguf::File&, Hyperparameters& h) { h.ffn /= 2; }
+void read_qwen(const MetadataReader&, Hyperparameters& h) { h.ffn /= 2; }
 
-void read_qwen2moe(const gguf::File& file, Hyperparameters& h) {
+void read_qwen2moe(const MetadataReader& reader, Hyperparameters& h) {
   if (h.layer.shared_ffn == 0) h.layer.shared_ffn = h.ffn;
-  if (!MetadataReader(file, "qwen2moe").has("expert_feed_forward_length"))
+  if (!reader.has("expert_feed_forward_length"))
     h.layer.expert_ffn = std::max<std::int64_t>(1, h.ffn / std::max<std::int64_t>(1, h.layer.experts_used));
 }
 
-void read_qwen3moe(const gguf::File& file, Hyperparameters& h) {
-  if (!MetadataReader(file, "qwen3moe").has("expert_feed_forward_length"))
+void read_qwen3moe(const MetadataReader& reader, Hyperparameters& h) {
+  if (!reader.has("expert_feed_forward_length"))
     h.layer.expert_ffn = std::max<std::int64_t>(1, h.ffn / std::max<std::int64_t>(1, h.layer.experts_used));
 }
 
@@ -42,58 +52,63 @@ void read_gemma(Hyperparameters& h, std::int64_t largest) {
   if (h.layers == largest) h.layer.attention_scale = 1.0f / std::sqrt(static_cast<float>(std::max<std::int64_t>(1, h.dim / h.heads)));
 }
 
-void read_gemma2(const gguf::File& file, Hyperparameters& h) {
-  const MetadataReader reader(file, "gemma2");
+void read_gemma2(const MetadataReader& reader, Hyperparameters& h) {
   read_gemma(h, 46);
-  read_window(reader, h, 2, 4096);
+  read_windows(reader, h, 2, 4096);
+  h.window_rope_base = reader.real("rope.freq_base_swa", h.layer.rope_base);
   h.layer.attention_softcap = reader.real_or_none("attn_logit_softcapping", 50);
   h.logit_softcap = reader.real_or_none("final_logit_softcapping", 30);
 }
 
 /// Layers with a window have a RoPE base of their own, and no RoPE scaling.
-void read_gemma3(const gguf::File& file, Hyperparameters& h) {
-  const MetadataReader reader(file, "gemma3");
+void read_gemma3(const MetadataReader& reader, Hyperparameters& h) {
   read_gemma(h, 62);
-  read_window(reader, h, reader.count("attention.sliding_window_pattern", 4096, 6));
+  read_windows(reader, h, 6);
   h.window_rope_base = reader.real("rope.freq_base_swa", 10000);
+  if (h.rope.attention_factor != 1)
+    throw ModelError(fmt::format("{}: gemma3.rope.scaling.attn_factor is not supported", reader.file().name()));
   h.window_rope_scaled = false;
   h.logit_softcap = reader.real_or_none("final_logit_softcapping");
 }
 
-void read_olmo2(const gguf::File& file, Hyperparameters& h) {
-  const MetadataReader reader(file, "olmo2");
-  read_window(reader, h, reader.count("attention.sliding_window_pattern", 4096, 4));
+void read_olmo2(const MetadataReader& reader, Hyperparameters& h) {
+  read_windows(reader, h, 4);
   h.window_rope_base = reader.real("rope.freq_base_swa", h.layer.rope_base);
   h.window_rope_scaled = false;
 }
 
-void read_granite(const gguf::File& file, Hyperparameters& h) {
-  const MetadataReader reader(file, "granite");
-  h.logit_scale = 1.0f / reader.real("logit_scale", 1);
+void read_granite(const MetadataReader& reader, Hyperparameters& h) {
+  h.logit_scale = 1.0f / reader.real("logit_scale");
   h.embedding_scale = reader.real("embedding_scale", 1);
   h.layer.residual_scale = reader.real("residual_scale", 1);
   h.layer.attention_scale = reader.real_or_none("attention.scale");
   if (!reader.boolean("rope.scaling.finetuned", true)) h.layer.rope = RopeKind::kNone;
 }
 
-void read_gptneox(const gguf::File& file, Hyperparameters& h) {
-  h.layer.parallel = MetadataReader(file, "gptneox").boolean("use_parallel_residual", true);
+void read_gptneox(const MetadataReader& reader, Hyperparameters& h) { h.layer.parallel = reader.boolean("use_parallel_residual", true); }
+
+void read_gpt_oss(const MetadataReader& reader, Hyperparameters& h) {
+  reader.require({"attention.sliding_window", "expert_feed_forward_length"});
+  read_windows(reader, h, 2);
+  h.window_rope_base = reader.real("rope.freq_base_swa", h.layer.rope_base);
 }
 
-void read_gpt_oss(const gguf::File& file, Hyperparameters& h) {
-  const MetadataReader reader(file, "gpt-oss");
-  read_window(reader, h, reader.count("attention.sliding_window_pattern", 4096, 2));
+/// Files made for images have other RoPE pairs, and sections of them, which have equal positions in texts.
+void read_glm4(const MetadataReader& reader, Hyperparameters& h) {
+  const auto sections = reader.flags("rope.dimension_sections");
+  if (sections && std::ranges::count(*sections, true) > 0) h.layer.rope = RopeKind::kNeox;
 }
 
 /// Heads are normalized if the file has weights for it.
-void read_glm4moe(const gguf::File& file, Hyperparameters& h) {
-  if (file.find("blk.0.attn_q_norm.weight")) h.layer.qk_norm = QkNorm::kHead;
+void read_glm4moe(const MetadataReader& reader, Hyperparameters& h) {
+  reader.require({"expert_count", "expert_used_count", "expert_feed_forward_length", "expert_shared_count"});
+  if (reader.file().find("blk.0.attn_q_norm.weight")) h.layer.qk_norm = QkNorm::kHead;
 }
 
 /// Files older than expert_gating_func use DeepSeek-V2's softmax, except GLM 4.7 Flash. With YaRN, a factor in the file scales attention
 /// scores instead of the rotated values.
-void read_deepseek2(const gguf::File& file, Hyperparameters& h) {
-  const MetadataReader reader(file, "deepseek2");
+void read_deepseek2(const MetadataReader& reader, Hyperparameters& h) {
+  reader.require({"attention.kv_lora_rank", "expert_feed_forward_length", "expert_shared_count", "leading_dense_block_count"});
   const bool is_glm = (h.layers == 47 || h.layers == 48) && h.vocabulary == 154880;
   if (is_glm && reader.count_or_none("expert_gating_func", 3) == 0) h.layer.router = RouterKind::kSigmoid;
   const float grown = h.rope.kind == RopeScaling::Kind::kYarn ? std::log(h.rope.factor) : 0.0f;
@@ -103,10 +118,10 @@ void read_deepseek2(const gguf::File& file, Hyperparameters& h) {
   h.layer.attention_scale = scale * scale / std::sqrt(static_cast<float>(h.query_dim()));
 }
 
-void read_command_r(const gguf::File& file, Hyperparameters& h) {
-  if (file.find("blk.0.attn_q_norm.weight"))
-    throw ModelError(fmt::format("{}: norms of heads by weights of their own, as Command R+ has, are not supported", file.name()));
-  h.logit_scale = MetadataReader(file, "command-r").real("logit_scale", 1);
+void read_command_r(const MetadataReader& reader, Hyperparameters& h) {
+  if (reader.file().find("blk.0.attn_q_norm.weight"))
+    throw ModelError(fmt::format("{}: norms of heads by weights of their own, as Command R+ has, are not supported", reader.file().name()));
+  h.logit_scale = reader.real("logit_scale");
 }
 
 constexpr LayerSpec neox() { return {.rope = RopeKind::kNeox}; }
@@ -145,6 +160,7 @@ constexpr LayerSpec gemma(QkNorm qk_norm) {
   LayerSpec spec = sandwich(RopeKind::kNeox);
   spec.qk_norm = qk_norm;
   spec.activation = Activation::kGeluTanh;
+  if (qk_norm == QkNorm::kHead) spec.rope_base = 1e6f;  // Gemma 3
   return spec;
 }
 
@@ -214,7 +230,7 @@ const Family kFamilies[] = {
     {"phi3", neox(), common_tensors()},
     {"olmo2", olmo2(), common_tensors(), read_olmo2},
     {"granite", LayerSpec{}, common_tensors(), read_granite},
-    {"glm4", sandwich(RopeKind::kInterleaved), common_tensors()},
+    {"glm4", sandwich(RopeKind::kInterleaved), common_tensors(), read_glm4},
     {"glm4moe", glm4moe(), common_tensors(), read_glm4moe, kNormAfterAttention},
     {"command-r", command_r(), common_tensors(), read_command_r, kOneNorm},
     {"deepseek2", deepseek2(), common_tensors(), read_deepseek2},

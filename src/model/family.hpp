@@ -8,6 +8,7 @@
 namespace yamata {
 
 struct Hyperparameters;
+class MetadataReader;
 
 /// The role of a tensor in the computation.
 enum class TensorRole {
@@ -122,7 +123,7 @@ struct Family {
   LayerSpec layer;   ///< of its layers, unless the file's metadata override it
   std::span<const TensorRow> tensors;
   /// Reads metadata that only this family has; null: none.
-  void (*read)(const gguf::File& file, Hyperparameters& h) = nullptr;
+  void (*read)(const MetadataReader& reader, Hyperparameters& h) = nullptr;
   std::span<const Renamed> renamed{};
 };
 

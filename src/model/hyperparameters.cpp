@@ -5,25 +5,36 @@
 #include <algorithm>
 
 #include "node/error.hpp"
+#include "src/model/known_keys.hpp"
 #include "src/model/metadata_reader.hpp"
 
 namespace yamata {
 namespace {
 
-RopeScaling read_scaling(const gguf::File& file, const MetadataReader& reader, std::int64_t context) {
+/// The scaling's type. A file without one is scaled linearly, if it has a factor, or by the factors per pair that it has.
+std::string scaling_type(const MetadataReader& reader) {
+  const bool factors = reader.file().find("rope_factors_long.weight") || reader.file().find("rope_factors_short.weight");
+  return reader.string("rope.scaling.type", factors ? "longrope" : "linear");
+}
+
+RopeScaling read_scaling(const MetadataReader& reader, std::int64_t context) {
+  const gguf::File& file = reader.file();
   RopeScaling rope;
-  const std::string kind = reader.string("rope.scaling.type", "none");
-  if (kind == "none") {
-    // For files older than rope.scaling.type; 0 means no scaling.
-    const float old_linear = reader.real_or_none("rope.scale_linear");
-    if (old_linear != 0.0f && old_linear != 1.0f) rope = {RopeScaling::Kind::kLinear, old_linear, 1.0f, context};
-    return rope;
-  }
-  rope.factor = reader.real("rope.scaling.factor", 1.0);
+  const std::string kind = scaling_type(reader);
+  const float old_factor = reader.real_or_none("rope.scale_linear");  // of files older than rope.scaling; 0 means no scaling
+  rope.factor = reader.real("rope.scaling.factor", old_factor == 0 ? 1 : old_factor);
   rope.attention_factor = reader.real("rope.scaling.attn_factor", 1.0);
   rope.original_context = reader.count("rope.scaling.original_context_length", 1 << 30, context);
-  if (kind == "linear") {
-    rope.kind = RopeScaling::Kind::kLinear;
+  rope.beta_fast = reader.real("rope.scaling.yarn_beta_fast", rope.beta_fast);
+  rope.beta_slow = reader.real("rope.scaling.yarn_beta_slow", rope.beta_slow);
+  for (const char* key : {"rope.scaling.yarn_ext_factor", "rope.scaling.yarn_attn_factor"}) {
+    if (reader.real(key, 1.0) != 1 && kind == "yarn")
+      throw ModelError(fmt::format("{}: {}.{} other than 1 is not supported", file.name(), *file.string("general.architecture"), key));
+  }
+  if (kind == "none") {
+    rope.factor = 1;
+  } else if (kind == "linear") {
+    if (rope.factor != 1 || reader.has("rope.scaling.type")) rope.kind = RopeScaling::Kind::kLinear;
   } else if (kind == "yarn") {
     rope.kind = RopeScaling::Kind::kYarn;
   } else if (kind == "longrope") {
@@ -34,10 +45,18 @@ RopeScaling read_scaling(const gguf::File& file, const MetadataReader& reader, s
   return rope;
 }
 
+/// Some converters write the keys of experts for models without any, where they have no meaning.
+void note_no_experts(const MetadataReader& reader) {
+  for (const char* key : {"expert_used_count", "expert_feed_forward_length", "expert_shared_count", "expert_shared_feed_forward_length",
+                          "expert_weights_norm", "expert_weights_scale", "expert_gating_func", "expert_group_count",
+                          "expert_group_used_count", "leading_dense_block_count"})
+    reader.has(key);
+}
+
 void read_experts(const MetadataReader& reader, Hyperparameters& h) {
   LayerSpec& layer = h.layer;
   layer.experts = reader.count_or_none("expert_count", kMaxExperts);
-  if (layer.experts == 0) return;
+  if (layer.experts == 0) return note_no_experts(reader);
   layer.experts_used = reader.count("expert_used_count", layer.experts);
   layer.expert_ffn = reader.count("expert_feed_forward_length", 1 << 22, h.ffn);
   const std::int64_t shared = reader.count_or_none("expert_shared_count", kMaxExperts) * layer.expert_ffn;
@@ -50,12 +69,13 @@ void read_experts(const MetadataReader& reader, Hyperparameters& h) {
   if (kind > 0) layer.router = kKinds[kind - 1];
   const std::int64_t groups = reader.count_or_none("expert_group_count", layer.experts);
   if (groups > 1) layer.expert_groups = groups, layer.expert_groups_used = reader.count("expert_group_used_count", groups);
+  reader.has("expert_group_used_count");  // of one group, all are used
   h.dense_layers = reader.count_or_none("leading_dense_block_count", h.layers);
 }
 
 /// Reads the sizes of latent attention. Older files describe the heads that result from the cached vectors, newer ones also the cached
 /// vectors.
-void read_latent(const MetadataReader& reader, const gguf::File& file, Hyperparameters& h) {
+void read_latent(const MetadataReader& reader, Hyperparameters& h) {
   constexpr std::int64_t kMaxSize = 4096;
   LayerSpec& layer = h.layer;
   layer.latent_rank = reader.count("attention.kv_lora_rank", kMaxSize);
@@ -64,7 +84,8 @@ void read_latent(const MetadataReader& reader, const gguf::File& file, Hyperpara
   const std::int64_t key = reader.count("attention.key_length_mla", kMaxSize, h.head_dim);
   layer.value_dim = reader.count("attention.value_length_mla", kMaxSize, reader.count("attention.value_length", kMaxSize, key));
   if (key <= h.rotary_dim)
-    throw ModelError(fmt::format("{}: heads of {} elements of which {} rotate; convert the model again", file.name(), key, h.rotary_dim));
+    throw ModelError(
+        fmt::format("{}: heads of {} elements of which {} rotate; convert the model again", reader.file().name(), key, h.rotary_dim));
   layer.plain_dim = key - h.rotary_dim;
   h.head_dim = h.rotary_dim + layer.latent_rank;
   h.kv_heads = 1;
@@ -93,41 +114,50 @@ Hyperparameters Hyperparameters::read(const gguf::File& file) {
   h.nextn_layers = reader.count_or_none("nextn_predict_layers", h.layers - 1);
   h.layers -= h.nextn_layers;
   h.dim = reader.count("embedding_length", 1 << 20);
-  h.ffn = reader.count("feed_forward_length", 1 << 22);
-  h.heads = reader.count("attention.head_count", 1 << 14);
-  h.kv_heads = reader.count("attention.head_count_kv", h.heads, h.heads);
+  h.ffn = reader.per_layer("feed_forward_length", 1 << 22);
+  h.heads = reader.per_layer("attention.head_count", 1 << 14);
+  h.kv_heads = reader.per_layer("attention.head_count_kv", h.heads, h.heads);
   h.head_dim = reader.count("attention.key_length", 4096, h.dim / h.heads);
   h.context = reader.count("context_length", 1 << 30);
-  h.epsilon = reader.real(h.output_norm() == NormKind::kLayer ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 1e-5);
+  h.epsilon = reader.real(h.output_norm() == NormKind::kLayer ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon");
   h.layer.rope_base = reader.real("rope.freq_base", h.layer.rope_base);
-  h.rope = read_scaling(file, reader, h.context);
+  h.rope = read_scaling(reader, h.context);
   if (h.rope.kind == RopeScaling::Kind::kYarn && h.layer.rope_base <= 1.0f) {
     throw ModelError(fmt::format("{}: {}rope.freq_base is {}, which YaRN cannot scale; convert the model again", file.name(), prefix,
                                  h.layer.rope_base));
   }
   h.vocabulary = file.tensor("token_embd.weight").rows();
-  if (reader.has("attention.kv_lora_rank")) read_latent(reader, file, h);
+  if (reader.has("attention.kv_lora_rank")) read_latent(reader, h);
   require_fitting(file, h);
   const auto refuse = [&](const std::string& what) { throw ModelError(fmt::format("{}: {}", file.name(), what)); };
   h.rotary_dim = reader.count("rope.dimension_count", h.head_dim, h.head_dim);
   if (h.rotary_dim % 2 != 0) refuse(fmt::format("rotary dimension {} is odd", h.rotary_dim));
-  if (!h.is_latent() && file.integer(prefix + "attention.value_length").value_or(h.head_dim) != h.head_dim)
+  if (!h.is_latent() && reader.count("attention.value_length", 4096, h.head_dim) != h.head_dim)
     refuse("key and value sizes differ, which is not supported");
+  if (!reader.boolean("attention.causal", true)) refuse("tokens see those after them, which is not supported");
   read_experts(reader, h);
-  if (h.family->read) h.family->read(file, h);
+  if (h.family->read) h.family->read(reader, h);
   if (h.layer.rope == RopeKind::kNone) h.rotary_dim = 0;
   require_supported(file, h.layer);
+  require_known_keys(reader, *h.family);
   return h;
 }
 
-LayerSpec Hyperparameters::layer_at(std::int64_t index) const {
+LayerSpec Hyperparameters::with_window(bool windowed) const {
   LayerSpec spec = layer;
-  if (index < dense_layers) spec.experts = 0;
-  if (window_pattern > 0 && index % window_pattern == window_pattern - 1) spec.window = 0;
+  if (!windowed) spec.window = 0;
   if (spec.window > 0) {
     if (window_rope_base > 0) spec.rope_base = window_rope_base;
     spec.rope_scaled = window_rope_scaled;
   }
+  return spec;
+}
+
+LayerSpec Hyperparameters::layer_at(std::int64_t index) const {
+  const auto at = static_cast<std::size_t>(index);
+  const bool by_pattern = window_pattern == 0 || index % window_pattern != window_pattern - 1;
+  LayerSpec spec = with_window(windows.empty() ? by_pattern : at < windows.size() && windows[at]);
+  if (index < dense_layers) spec.experts = 0;
   return spec;
 }
 

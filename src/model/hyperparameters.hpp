@@ -2,6 +2,7 @@
 // The numbers that shape a model, read from GGUF metadata.
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "src/gguf/gguf.hpp"
 #include "src/model/family.hpp"
@@ -17,6 +18,7 @@ struct RopeScaling {
   float factor = 1.0f;
   float attention_factor = 1.0f;
   std::int64_t original_context = 0;
+  float beta_fast = 32, beta_slow = 1;  ///< YaRN: rotations over the original context at which interpolation begins and is complete
 };
 
 struct Hyperparameters {
@@ -27,6 +29,7 @@ struct Hyperparameters {
   float epsilon = 0;
   LayerSpec layer;                  ///< common to all layers, from the metadata; differences between layers are below
   std::int64_t window_pattern = 0;  ///< of this many layers, the last has no sliding window; 0: all have one
+  std::vector<bool> windows;        ///< which layers have a sliding window, where the file has a list of them; empty: by the pattern
   float window_rope_base = 0;       ///< of layers with a sliding window; 0: the same as the others
   bool window_rope_scaled = true;   ///< whether `rope` scaling also applies to those layers
   std::int64_t dense_layers = 0;    ///< number of layers at the beginning without experts
@@ -42,6 +45,10 @@ struct Hyperparameters {
   std::int64_t value_dim() const { return is_latent() ? layer.value_dim : head_dim; }
   /// The spec of a layer.
   LayerSpec layer_at(std::int64_t layer) const;
+  /// Whether layers with and without a sliding window may both occur.
+  bool mixes_windows() const { return window_pattern > 0 || !windows.empty(); }
+  /// The spec of layers with a sliding window, or of those without.
+  LayerSpec with_window(bool windowed) const;
   NormKind output_norm() const { return layer.attention_norm == NormKind::kLayer ? NormKind::kLayer : NormKind::kRms; }
   bool has_dense_layers() const { return layer.experts == 0 || dense_layers > 0; }
   /// Columns of a token's feed-forward activations in the widest layer, of all its experts together.

@@ -4,6 +4,7 @@
 
 #include "src/gguf/gguf.hpp"
 #include "src/model/hyperparameters.hpp"
+#include "src/model/unread_tensors.hpp"
 
 namespace yamata {
 
@@ -11,10 +12,11 @@ struct ModelFile {
   gguf::File file;
   Hyperparameters h;
 
-  /// Throws ModelError.
+  /// Throws ModelError, also for a tensor that no code reads.
   static ModelFile open(const std::string& path) {
     gguf::File file = gguf::File::open(path);
     const Hyperparameters h = Hyperparameters::read(file);
+    require_all_read(file, h);
     return {std::move(file), h};
   }
 };

@@ -7,8 +7,6 @@
 namespace yamata {
 namespace {
 
-constexpr double kBetaFast = 32.0, kBetaSlow = 1.0;  // YaRN: numbers of rotations at which interpolation begins and is complete
-
 /// The index of the pair that makes `rotations` rotations over the original context (YaRN, section 3.2).
 double yarn_pair(double rotations, double dim, double base, double context) {
   return dim * std::log(context / (rotations * 2.0 * std::numbers::pi)) / (2.0 * std::log(base));
@@ -24,11 +22,11 @@ Rope::Rope(const Hyperparameters& h, const LayerSpec& spec, const float* factors
   const Kind kind = spec.rope_scaled ? h.rope.kind : Kind::kNone;
   const bool yarn = kind == Kind::kYarn;
   const double scale = yarn || kind == Kind::kLinear ? 1.0 / h.rope.factor : 1.0;
-  if (kind == Kind::kLong) magnitude_ = h.rope.attention_factor;
+  if (spec.rope_scaled) magnitude_ = h.rope.attention_factor;
   double low = 0, high = 0;
   if (yarn) {
-    low = std::max(0.0, std::floor(yarn_pair(kBetaFast, dim, base, context)));
-    high = std::min(dim - 1.0, std::ceil(yarn_pair(kBetaSlow, dim, base, context)));
+    low = std::max(0.0, std::floor(yarn_pair(h.rope.beta_fast, dim, base, context)));
+    high = std::min(dim - 1.0, std::ceil(yarn_pair(h.rope.beta_slow, dim, base, context)));
     magnitude_ = h.rope.attention_factor * (1.0 + 0.1 * std::log(h.rope.factor));
   }
   frequency_.resize(pairs);

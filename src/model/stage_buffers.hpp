@@ -46,7 +46,7 @@ struct StageBuffers {
     if (spec.parallel) b.ffn_input = h.dim;
     if (used > 0 || branches) b.branch = std::max<std::int64_t>(1, used) * own;
     if (used > 0) b.router = spec.experts + 1, b.choice = 4 * used, b.expert_begins = spec.experts + 1;
-    b.angles = h.rotary_dim * (h.window_pattern > 0 ? 2 : 1);
+    b.angles = h.rotary_dim * (h.mixes_windows() ? 2 : 1);
     if (layers.end == h.layers)
       b.chosen = h.dim, b.logits = shard.rows(Extent::kVocabulary).count(), b.highest = kMaxUnits * kHighestFloats;
     return b;

@@ -37,8 +37,8 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
   if (options.window_cells > 0 && windowed_layers(h, range) > 0)
     window_cells_.emplace(options.cells, options.window_cells, static_cast<std::int32_t>(h.layer.window));
   const float* factors = rope_factors(options.context > 0 ? options.context : options.cells);
-  ropes_.emplace_back(h, h.layer_at(h.window_pattern > 0 ? h.window_pattern - 1 : 0), factors);
-  if (h.window_pattern > 0) ropes_.emplace_back(h, h.layer_at(0), factors);
+  ropes_.emplace_back(h, h.mixes_windows() ? h.with_window(false) : h.layer_at(0), factors);
+  if (h.mixes_windows()) ropes_.emplace_back(h, h.with_window(true), factors);
   share_out(options);
 }
 

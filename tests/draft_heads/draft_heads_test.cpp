@@ -50,6 +50,19 @@ TEST_F(DraftHeadsTest, Kinds_followFromTheTensors) {
   EXPECT_NE(fault_of(kModels + "README.md").find("README.md"), std::string::npos);
 }
 
+TEST_F(DraftHeadsTest, TensorThatNothingReads_isNamed) {
+  for (const auto& [file, optional] :
+       {std::pair{"tales-medusa.safetensors", "0.0.linear.bias"}, {"tales-dgf.safetensors", "layers.1.input_layernorm.weight"}}) {
+    test::ChangedDraftHeads heads(kModels + file);
+    const std::string path = heads.write([&](safetensors::Entry& entry) {
+      if (entry.name == optional) entry.name += "_2";
+      return true;
+    });
+    const std::string fault = fault_of(path);
+    EXPECT_NE(fault.find("_2 is not supported"), std::string::npos) << fault;
+  }
+}
+
 TEST(KeptType, IsTheSmallerOfBoth_inWholeBlocks) {
   using enum TensorType;
   EXPECT_EQ(kept_type(F16, 64, Q8_0), Q8_0);

@@ -102,6 +102,15 @@ TEST_P(NextnTest, TensorsThatDoNotFit_areNamed) {
   }
 }
 
+TEST_P(NextnTest, TensorThatNothingReads_isNamed) {
+  const std::string layer = "blk." + std::to_string(target_->h.layers) + ".nextn.";
+  const std::string fault = fault_of(changed([&](gguf::Tensor& tensor) {
+    if (tensor.name == layer + "shared_head_norm.weight") tensor.name = layer + "other_norm.weight";
+    return true;
+  }));
+  EXPECT_NE(fault.find("tensor " + layer + "other_norm.weight is not supported"), std::string::npos) << fault;
+}
+
 TEST_P(NextnTest, ModelWithoutTheLayer_isRefused) {
   const std::string none = fault_of(changed([](const auto& tensor) { return tensor.name.find(".nextn.") == std::string::npos; }));
   EXPECT_NE(none.find("leave --mtp out"), std::string::npos) << none;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -126,11 +127,49 @@ TEST(CommandLine, PipeInferOnTheOnlyRank_isWarnedOf) {
 TEST(CommandLine, DraftOfAnotherVocabulary_isRefusedWithTheTokenNamed) {
   const TemporaryFolder folder;
   std::string draft = read_file(test::source_path("/models/tales-draft-q8_0.gguf"));
-  const auto at = draft.find("<0x41>");
+  const Arguments job{"run", "-m", kModel, "-md", folder / "draft.gguf", "-p", "x", "-n", "4", "--strategy", "speculative"};
+  const auto rename = [&](const std::string& from, const std::string& to) {
+    const auto at = draft.find(from);
+    ASSERT_NE(at, std::string::npos);
+    draft.replace(at, from.size(), to);
+    write_file(folder / "draft.gguf", draft);
+  };
+  rename("<0x41>", "<0x4z>");
+  EXPECT_EQ(run(yamata(job)).code, 0) << "up to 128 may be the draft's own";
+  for (int byte = 0; byte < 256; ++byte) {
+    char number[3];
+    std::snprintf(number, sizeof(number), "%02X", static_cast<unsigned>(byte));
+    if (byte != 0x41) rename("<0x" + std::string(number) + ">", "<0y" + std::string(number) + ">");
+  }
+  expect_fault(job, 2, {"<0y00>", "256 of its tokens", "vocabulary"});
+}
+
+TEST(CommandLine, TensorThatNothingReads_isNamedByEveryCommand) {
+  const TemporaryFolder folder;
+  std::string model = read_file(kModel);
+  const std::string key = "llama.block_count";
+  const auto at = model.find(key);
   ASSERT_NE(at, std::string::npos);
-  draft.replace(at, 6, "<0x4z>");
-  write_file(folder / "draft.gguf", draft);
-  expect_fault({"run", "-m", kModel, "-md", folder / "draft.gguf", "-p", "x", "--strategy", "speculative"}, 2, {"<0x4z>", "vocabulary"});
+  ASSERT_EQ(model[at + key.size() + 4], 8);
+  model[at + key.size() + 4] = 7;
+  const std::string changed = folder / "model.gguf";
+  write_file(changed, model);
+  for (const Arguments& command : {Arguments{"run", "-m", changed, "-p", "x"},
+                                   {"run", "-m", kModel, "-md", changed, "-p", "x", "--strategy", "speculative"},
+                                   {"perplexity", "-m", changed, "-p", "some text"},
+                                   {"quantize", changed, folder / "q.gguf", "Q8_0"}})
+    expect_fault(command, 2, {changed, "tensor blk.7.", "is not supported"});
+  EXPECT_NE(run(yamata({"inspect", "-m", changed})).complaints().at(0).find("tensor blk.7."), std::string::npos);
+}
+
+TEST(CommandLine, MinusOneToken_fillsTheContext) {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      run(yamata({"run", "-m", kModel, "-p", kOpening, "-n", "-1", "-c", "32", "--ignore-eos", "--json", folder / "r.json"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto json = nlohmann::json::parse(read_file(folder / "r.json"));
+  EXPECT_EQ(json["finish_reason"], "context");
+  EXPECT_EQ(json["token_ids"].size() + json["prompt_tokens"].get<std::size_t>(), 33u);
 }
 
 TEST(CommandLine, BadModel_isExitCode2) {

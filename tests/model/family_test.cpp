@@ -8,6 +8,7 @@
 #include "node/cpu/cpu_unit.hpp"
 #include "node/error.hpp"
 #include "src/model/transformer_stage.hpp"
+#include "src/model/unread_tensors.hpp"
 #include "tests/finish.hpp"
 #include "tests/model/support.hpp"
 
@@ -127,6 +128,36 @@ TEST(Family, BiasInTheFile_isFoundAndMustFit) {
   model.tensors["blk.1.attn_v.bias"] = {33};
   const gguf::File longer = model.read();
   EXPECT_EQ(refusal([&] { StageWeights::find(longer, h, {1, 2}); }), "test.gguf: tensor blk.1.attn_v.bias has 33 values, not 32");
+}
+
+TEST(Family, TensorThatNothingReads_isRefusedByName_unlessItIsHarmless) {
+  const auto refusal_with = [](const char* name, std::vector<std::uint64_t> shape) {
+    ModelFile model = llama_file();
+    model.tensors[name] = std::move(shape);
+    const gguf::File file = model.read();
+    return refusal([&] { require_all_read(file, Hyperparameters::read(file)); });
+  };
+  EXPECT_EQ(refusal_with("blk.1.attn_q.bias", {64}), "");
+  for (const char* name : {"blk.1.attn_rot_embd.weight", "v.blk.0.ln1.weight", "mm.0.weight"})
+    EXPECT_EQ(refusal_with(name, {8}), "") << name;
+  EXPECT_EQ(refusal_with("rope_freqs.weight", {8}), "");
+  for (const char* name : {"output.bias", "blk.0.attn_norm.bias", "output_norm.bias", "blk.1.attn_q_norm.weight", "blk.0.attn_v.scale",
+                           "blk.0.attn_q.weight.absmax", "blk.2.attn_norm.weight", "blk.1.ffn_gate_inp.weight", "blk.0.attn_qkv.weight"}) {
+    EXPECT_EQ(refusal_with(name, {64}).find(std::string("test.gguf: tensor ") + name + " is not supported in files of 'llama'"), 0u)
+        << name;
+  }
+}
+
+TEST(Family, FactorsPerPair_areReadForTheirScalingOnly) {
+  ModelFile model = llama_file();
+  model.tensors["rope_factors_short.weight"] = model.tensors["rope_factors_long.weight"] = {8};
+  const auto refused = [&] {
+    const gguf::File file = model.read();
+    return refusal([&] { require_all_read(file, Hyperparameters::read(file)); });
+  };
+  EXPECT_EQ(refused(), "");
+  model.set("llama.rope.scaling.type", "yarn");
+  EXPECT_NE(refused().find("rope_factors_long.weight is not supported"), std::string::npos) << refused();
 }
 
 TEST(Family, FusedTensors_areCutIntoTheirParts) {

@@ -104,7 +104,7 @@ TEST(Hyperparameters, ContextBeyondTraining_isToldWithTheScaling) {
 
 TEST(Hyperparameters, MissingKey_isNamed) {
   for (const char* key : {"general.architecture", "llama.block_count", "llama.embedding_length", "llama.feed_forward_length",
-                          "llama.attention.head_count", "llama.context_length"}) {
+                          "llama.attention.head_count", "llama.context_length", "llama.attention.layer_norm_rms_epsilon"}) {
     ModelFile file = small_llama();
     ASSERT_EQ(file.metadata.erase(key), 1u);
     expect_refusal(file, key);
@@ -233,8 +233,9 @@ TEST(Hyperparameters, CountsOutOfRange_areRefused) {
     ModelFile file = small_llama();
     file.metadata[key] = std::int64_t{-3};
     expect_refusal(file, std::string(key) + " is -3");
-    file.metadata[key] = std::vector<std::uint64_t>{4, 4};  // one value per layer
-    expect_refusal(file, std::string(key) + " is not an integer");
+    file.metadata[key] = std::vector<std::uint64_t>{4, 5};  // one value per layer
+    const bool per_layer = std::string_view(key).ends_with("head_count") || std::string_view(key).ends_with("forward_length");
+    expect_refusal(file, std::string(key) + (per_layer ? " differs between layers" : " is not an integer"));
   }
   expect_refusal("llama.rope.dimension_count", std::uint64_t{7}, "rotary dimension 7 is odd");
 }
@@ -256,6 +257,102 @@ TEST(Hyperparameters, NumbersThatCannotBeComputedWith_areRefused) {
   yarn.set("llama.rope.scaling.type", "yarn");
   yarn.set("llama.rope.freq_base", 1.0);  // all pairs have the same frequency, so they do not determine a scale
   expect_refusal(yarn, "llama.rope.freq_base");
+}
+
+TEST(Hyperparameters, KeyThatNothingReads_isRefusedByName_unlessItIsHarmless) {
+  for (const char* key : {"llama.attention.scale", "llama.attention.temperature_scale", "llama.logit_scale", "llama.rope.scaling.alpha",
+                          "llama.rope.freq_base_swa", "llama.made.up", "tokenizer.ggml.suppress_tokens"})
+    expect_refusal(key, std::uint64_t{1}, std::string(key) + " is not supported");
+  ModelFile file = small_llama();
+  for (const char* key : {"llama.vocab_size", "llama.vision.block_count", "llama.attention.layer_norm_epsilon", "qwen2.attention.scale",
+                          "tokenizer.ggml.padding_token_id", "tokenizer.ggml.fim_pre_token_id", "general.made_up"})
+    file.set(key, std::uint64_t{1});
+  EXPECT_EQ(refusal(file), "it was read");
+  file.metadata["llama.attention.causal"] = true;
+  EXPECT_EQ(refusal(file), "it was read");
+  file.metadata["llama.attention.causal"] = false;
+  expect_refusal(file, "tokens see those after them");
+}
+
+TEST(Hyperparameters, KeysOfExperts_haveNoMeaningWithoutExperts) {
+  ModelFile file = small_llama();
+  for (const char* key : {"llama.expert_count", "llama.expert_used_count", "llama.expert_shared_count"}) file.set(key, std::uint64_t{0});
+  EXPECT_EQ(refusal(file), "it was read");
+}
+
+TEST(Hyperparameters, ListOfEqualNumbers_isTheirNumber) {
+  ModelFile file = small_llama();
+  file.metadata["llama.attention.head_count"] = std::vector<std::int64_t>{4, 4};
+  file.metadata["llama.attention.head_count_kv"] = std::vector<std::uint64_t>{2, 2};
+  file.metadata["llama.feed_forward_length"] = std::vector<std::int64_t>{96, 96};
+  EXPECT_EQ(read(file).heads, 4);
+  EXPECT_EQ(read(file).kv_heads, 2);
+  EXPECT_EQ(read(file).ffn, 96);
+  for (const auto& numbers : {std::vector<std::int64_t>{4, 2}, {}, {-1, -1}, {1 << 20, 1 << 20}}) {
+    file.metadata["llama.attention.head_count"] = numbers;
+    expect_refusal(file, "llama.attention.head_count ");
+  }
+}
+
+/// Layers with a window.
+std::string windowed(const Hyperparameters& h) {
+  std::string layers;
+  for (std::int64_t i = 0; i < h.layers; ++i) layers += h.layer_at(i).window > 0 ? 'w' : '.';
+  return layers;
+}
+
+TEST(Hyperparameters, WindowPattern_isANumberOrAList) {
+  ModelFile file;
+  for (const auto& [key, value] : small_llama().metadata) file.metadata[key.starts_with("llama.") ? "olmo2" + key.substr(5) : key] = value;
+  file.tensors = small_llama().tensors;
+  file.set("general.architecture", "olmo2");
+  file.set("olmo2.block_count", std::uint64_t{4});
+  file.set("olmo2.attention.sliding_window", std::uint64_t{8});
+  file.set("olmo2.rope.scaling.factor", 4.0);
+  EXPECT_EQ(windowed(read(file)), "www.");
+  const auto set = [&](gguf::Value value) { file.metadata["olmo2.attention.sliding_window_pattern"] = std::move(value); };
+  set(std::uint64_t{2});
+  EXPECT_EQ(windowed(read(file)), "w.w.");
+  set(std::uint64_t{0});
+  EXPECT_EQ(windowed(read(file)), "wwww");
+  set(std::vector<bool>{true, false, false, true});
+  const Hyperparameters h = read(file);
+  EXPECT_EQ(windowed(h), "w..w");
+  EXPECT_FALSE(h.layer_at(3).rope_scaled);
+  EXPECT_TRUE(h.layer_at(2).rope_scaled);
+  EXPECT_EQ(h.layer_at(4).window, 0) << "beyond the list";
+  set(std::vector<std::int64_t>{0, 1, 1, 0});
+  EXPECT_EQ(windowed(read(file)), ".ww.");
+  set(std::vector<bool>{true, false, false});
+  expect_refusal(file, "sliding_window_pattern has 3 values for 4 layers");
+}
+
+TEST(Hyperparameters, ScalingWithoutAType_isLinear_orThatOfTheFactorsPerPair) {
+  ModelFile file = small_llama();
+  file.set("llama.rope.scaling.attn_factor", 1.5);
+  EXPECT_EQ(read(file).rope.kind, RopeScaling::Kind::kNone);
+  EXPECT_EQ(read(file).rope.attention_factor, 1.5f);
+  file.set("llama.rope.scaling.factor", 4.0);
+  EXPECT_EQ(read(file).rope.kind, RopeScaling::Kind::kLinear);
+  EXPECT_EQ(read(file).rope.factor, 4.0f);
+  file.set("llama.rope.scaling.type", "none");
+  EXPECT_EQ(read(file).rope.kind, RopeScaling::Kind::kNone);
+  EXPECT_EQ(read(file).rope.factor, 1.0f);
+  ModelFile factors = small_llama();
+  factors.tensors["rope_factors_long.weight"] = {8};
+  EXPECT_EQ(read(factors).rope.kind, RopeScaling::Kind::kLong);
+}
+
+TEST(Hyperparameters, NumbersOfYarn_areTaken_orRefused) {
+  ModelFile file = small_llama();
+  file.set("llama.rope.scaling.type", "yarn");
+  file.set("llama.rope.scaling.yarn_beta_fast", 16.0);
+  file.set("llama.rope.scaling.yarn_beta_slow", 2.0);
+  file.set("llama.rope.scaling.yarn_ext_factor", 1.0);
+  EXPECT_EQ(read(file).rope.beta_fast, 16);
+  EXPECT_EQ(read(file).rope.beta_slow, 2);
+  file.set("llama.rope.scaling.yarn_attn_factor", 0.5);
+  expect_refusal(file, "llama.rope.scaling.yarn_attn_factor other than 1");
 }
 
 TEST(Hyperparameters, OldFiles_scaleLinearly) {

@@ -61,6 +61,15 @@ TEST(Rope, Linear_dividesEveryPosition) {
       h, nullptr, [&](std::int64_t pair) { return plain_frequency(h, pair) / 8.0; }, 1.0);
 }
 
+TEST(Rope, AttentionFactor_lengthensWithEveryScaling) {
+  Hyperparameters h = model(64, 10000.0f);
+  for (const auto kind : {RopeScaling::Kind::kNone, RopeScaling::Kind::kLinear, RopeScaling::Kind::kLong}) {
+    h.rope = {kind, kind == RopeScaling::Kind::kLinear ? 8.0f : 1.0f, 1.5f, 2048};
+    expect_angles(
+        h, nullptr, [&](std::int64_t pair) { return plain_frequency(h, pair) / static_cast<double>(h.rope.factor); }, 1.5);
+  }
+}
+
 /// Meta's scaling of Llama 3.1 by wavelength (factor 8, low 1, high 4, context 8192), as divisors like in GGUF files.
 std::vector<float> llama3_divisors(const Hyperparameters& h) {
   constexpr double kFactor = 8, kLow = 1, kHigh = 4, kContext = 8192;
@@ -89,13 +98,13 @@ TEST(Rope, Llama3Divisors_divideEachPairsFrequency) {
 
 /// YaRN (Peng et al. 2023, section 3.2 and the authors' code): pairs with more than 32 rotations over the original context keep their
 /// frequency, those with less than one are interpolated, and between them the transition is linear in the pair's index.
-double yarn_frequency(const Hyperparameters& h, std::int64_t pair) {
+double yarn_frequency(const Hyperparameters& h, std::int64_t pair, double fast = 32, double slow = 1) {
   const auto correction = [&](double rotations) {
     const double d = static_cast<double>(h.rotary_dim), context = static_cast<double>(h.rope.original_context);
     return d * std::log(context / (rotations * 2 * kPi)) / (2 * std::log(static_cast<double>(h.layer.rope_base)));
   };
-  const double low = std::max(std::floor(correction(32)), 0.0);
-  double high = std::min(std::ceil(correction(1)), static_cast<double>(h.rotary_dim - 1));
+  const double low = std::max(std::floor(correction(fast)), 0.0);
+  double high = std::min(std::ceil(correction(slow)), static_cast<double>(h.rotary_dim - 1));
   if (high == low) high += 0.001;  // no division by zero
   const double interpolated = std::min(std::max((static_cast<double>(pair) - low) / (high - low), 0.0), 1.0);
   const double kept = plain_frequency(h, pair);
@@ -112,6 +121,13 @@ TEST(Rope, Yarn_followsTheAuthorsRamp) {
           h, nullptr, [&](std::int64_t pair) { return yarn_frequency(h, pair); }, magnitude);
     }
   }
+}
+
+TEST(Rope, Yarn_takesItsBoundsFromTheFile) {
+  Hyperparameters h = model(128, 10000.0f);
+  h.rope = {RopeScaling::Kind::kYarn, 16.0f, 1.0f, 4096, 16, 2};
+  expect_angles(
+      h, nullptr, [&](std::int64_t pair) { return yarn_frequency(h, pair, 16, 2); }, 0.1 * std::log(16.0) + 1.0);
 }
 
 TEST(Rope, Yarn_keepsFastPairsAndInterpolatesSlowOnes) {

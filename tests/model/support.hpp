@@ -90,6 +90,7 @@ inline ModelFile small_llama() {
   file.set("llama.feed_forward_length", std::uint64_t{96});
   file.set("llama.attention.head_count", std::uint64_t{4});
   file.set("llama.context_length", std::uint64_t{512});
+  file.set("llama.attention.layer_norm_rms_epsilon", 1e-5);
   file.tensors["token_embd.weight"] = {64, 10};
   return file;
 }

@@ -48,6 +48,7 @@ class Model {
     writer.scalar<std::uint32_t>("llama.block_count", kU32, shape.layers)
         .scalar<std::uint32_t>("llama.attention.head_count", kU32, shape.heads);
     writer.scalar<std::uint32_t>("llama.attention.head_count_kv", kU32, shape.kv_heads);
+    writer.scalar<float>("llama.attention.layer_norm_rms_epsilon", kF32, 1e-5f);
     const auto matrix = [&](const std::string& name) { writer.tensor(name, {shape.cols, 2}, 1, 4 * shape.cols); };
     matrix("token_embd.weight");
     if (!shape.tied) matrix("output.weight");

@@ -181,6 +181,19 @@ TEST_F(DraftLinkTest, DraftersVocabulary_isItsOwn) {
   EXPECT_NE(tree.child(tree.root().id, 0), kNoNode);
 }
 
+TEST_F(DraftLinkTest, GuessOutsideTheTargetsVocabulary_isDroppedWithThoseBelowIt) {
+  DraftLink link(head_, 0, {.rank = 1}, VocabularyMap::between({"a", "b"}, {"a", "b", "pad"}), 0);
+  link.begin(kRequest);
+  TokenTree tree(1, 0);
+  const Ids text{1};
+  link.guess(tree, text, {.epoch = 1});
+  const std::vector<wire::Guess> guesses{{5, 4, 2, 0.9f}, {6, 5, 0, 0.9f}, {7, 4, 0, 0.1f}};
+  EXPECT_TRUE(
+      link.on_guesses({.request = kRequest, .epoch = 1, .root = 4, .root_position = 0, .guesses = guesses}, tree, text, {.epoch = 1}));
+  EXPECT_EQ(tree.guesses(), 1u);
+  EXPECT_NE(tree.child(tree.root().id, 0), kNoNode);
+}
+
 TEST_F(DraftLinkTest, GuessesAreExpected_whenTheyUseToCome_untilTheDraftIsComplete) {
   std::int64_t ns = 1'000'000'000;
   const Clock::Override clock(ns);

@@ -1,0 +1,60 @@
+#include "src/model/unread_tensors.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "node/error.hpp"
+#include "src/model/weights.hpp"
+
+namespace yamata {
+namespace {
+
+constexpr HarmlessTensor kHarmlessTensors[] = {
+    {"blk.*.attn_rot_embd.weight", "RoPE's frequencies, which the metadata give"},
+    {"blk.*.attn.rotary_emb.inv_freq", "RoPE's frequencies, which the metadata give"},
+    {"blk.*.attn_kv_b.weight", "beside attn_k_b and attn_v_b, which say the same"},
+    {"v.*", "for images"},
+    {"mm.*", "for images"},
+};
+
+bool is_like(std::string_view pattern, std::string_view name) {
+  const std::size_t star = pattern.find('*');
+  const std::string_view before = pattern.substr(0, star), after = pattern.substr(star + 1);
+  return name.size() >= before.size() + after.size() && name.starts_with(before) && name.ends_with(after);
+}
+
+/// Whether a stage computes with it, of those that are found.
+bool is_used(const FoundTensor& found, const Hyperparameters& h) {
+  const bool per_context = found.role == TensorRole::kLongRopeFactors || found.role == TensorRole::kShortRopeFactors;
+  if (!per_context && found.role != TensorRole::kRopeFactors) return true;
+  return per_context == (h.rope.kind == RopeScaling::Kind::kLong);
+}
+
+bool is_of_prediction(std::string_view name, const Hyperparameters& h) {
+  for (std::int64_t layer = h.layers; layer < h.layers + h.nextn_layers; ++layer) {
+    if (name.starts_with(fmt::format("blk.{}.", layer))) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::span<const HarmlessTensor> harmless_tensors() { return kHarmlessTensors; }
+
+void require_all_read(const gguf::File& file, const Hyperparameters& h) {
+  std::set<const gguf::Tensor*> read;
+  for (const FoundTensor& found : find_tensors(file, h, {0, h.layers})) {
+    if (is_used(found, h)) read.insert(found.tensor);
+  }
+  for (const gguf::Tensor& tensor : file.tensors()) {
+    const bool harmless =
+        std::ranges::any_of(kHarmlessTensors, [&](const HarmlessTensor& known) { return is_like(known.name, tensor.name); });
+    if (read.contains(&tensor) || harmless || is_of_prediction(tensor.name, h)) continue;
+    throw ModelError(fmt::format("{}: tensor {} is not supported in files of '{}'; without it, the model would give another text",
+                                 file.name(), tensor.name, h.family->name));
+  }
+}
+
+}  // namespace yamata
