@@ -123,21 +123,23 @@ void ByteLevelBpe::encode_plain(std::string_view text, bool, std::vector<TokenId
   for (const std::string_view piece : pre_tokenizer_->split(text, steps)) encode_piece(piece, out, steps);
 }
 
-/// The units that a piece consists of before any merge: bytes, or in a raw vocabulary those characters that it has.
-std::vector<ByteLevelBpe::Unit> ByteLevelBpe::first_units(std::string_view piece) const {
-  std::vector<Unit> units;
-  units.reserve(piece.size());
+/// Calls `add` with the units that a piece consists of before any merge: bytes, or in a raw vocabulary those characters that it has.
+template <class Add>
+void ByteLevelBpe::add_first_units(std::string_view piece, const Add& add) const {
+  const auto add_bytes = [&](std::string_view bytes) {
+    for (const char c : bytes) add(byte_units_[static_cast<std::uint8_t>(c)]);
+  };
+  if (!raw_) return add_bytes(piece);
   for (std::size_t at = 0; at < piece.size();) {
-    const std::size_t length = raw_ ? std::max<std::size_t>(1, utf8_length(piece, at)) : 1;
-    const auto known = raw_ ? units_.find(std::string(piece.substr(at, length))) : units_.end();
+    const std::string_view character = piece.substr(at, std::max<std::size_t>(1, utf8_length(piece, at)));
+    const auto known = units_.find(std::string(character));
     if (known != units_.end()) {
-      units.push_back(known->second);
+      add(known->second);
     } else {
-      for (const char c : piece.substr(at, length)) units.push_back(byte_units_[static_cast<std::uint8_t>(c)]);
+      add_bytes(character);
     }
-    at += length;
+    at += character.size();
   }
-  return units;
 }
 
 /// The token of a whole piece, if the pre-tokenizer wants that; otherwise -1.
@@ -159,10 +161,10 @@ void ByteLevelBpe::encode_piece(std::string_view piece, std::vector<TokenId>& ou
   if (const TokenId whole = whole_token(piece); whole >= 0) return out.push_back(whole);
   std::vector<Symbol> symbols;
   symbols.reserve(piece.size());
-  for (const Unit unit : first_units(piece)) {
+  add_first_units(piece, [&](Unit unit) {
     const auto index = static_cast<std::int64_t>(symbols.size());
     symbols.push_back({unit, index - 1, index + 1});
-  }
+  });
   if (!symbols.empty()) symbols.back().next = -1;
   const auto symbol = [&](std::int64_t i) -> Symbol& { return symbols[static_cast<std::size_t>(i)]; };
 

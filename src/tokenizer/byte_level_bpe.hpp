@@ -33,7 +33,8 @@ class ByteLevelBpe : public Tokenizer {
   void load_merges(const gguf::File& file);
   Unit unit(std::string_view text);
   const Merged* find_merge(Unit left, Unit right) const;
-  std::vector<Unit> first_units(std::string_view piece) const;
+  template <class Add>
+  void add_first_units(std::string_view piece, const Add& add) const;
   TokenId whole_token(std::string_view piece) const;
   void encode_piece(std::string_view piece, std::vector<TokenId>& out, EncodingSteps& steps) const;
   void append_tokens(Unit unit, std::vector<TokenId>& out) const;
