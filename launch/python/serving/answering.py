@@ -34,6 +34,7 @@ class Answering:
     def __exit__(self, *_):
         self.watch.cancel()
         self.inbox.close()
+        self.inbox.overflow = None  # nothing refers to itself, so that it goes at once
         for generation in self.generations:
             self.queue.cancel(generation)
         self.request.facts |= {'prompt_tokens': sum(choice.usage.get('prompt', 0) for choice in self.choices),
