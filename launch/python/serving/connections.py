@@ -40,6 +40,8 @@ class Protocol(H11Protocol):
     def connection_lost(self, error):
         self.forget_headers()
         super().connection_lost(error)
+        if self.timeout_keep_alive_task:  # else it keeps the connection in memory until its time has come
+            self.timeout_keep_alive_task.cancel()
 
     def data_received(self, data):
         if self.transport.is_closing():
