@@ -4,6 +4,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -151,8 +152,9 @@ class Once(unittest.TestCase):
         self.assertRegex(rest, r'serve: the engine was lost .*exit code 3')
 
     def error_of(self, client):
-        """The one that ends a stream."""
-        return json.loads(self.rest_of(client).split('data: ')[-2])['error']
+        """The one that ends a stream, or stands for it if the stream had not begun."""
+        text = self.rest_of(client)
+        return json.loads(re.search(r'\{"error":.*\}', text)[0])['error']
 
     def test_the_machine_of_a_loss_is_named_as_soon_as_it_is_known(self):
         for asked, named in (('«killed»', 'rank 2 (attic) was killed by signal 9'),
