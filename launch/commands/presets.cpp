@@ -175,6 +175,8 @@ void require_units(const Preset& preset, const JobOptions& job) {
     throw UsageError(fmt::format("--preset {} shares layers among units; name two with --units, without shares", preset.name));
   if (preset.placement == UnitPlacement::kSharing && job.compute.gpu_layers)
     throw UsageError(fmt::format("--preset {} shares every layer among units; leave out -ngl", preset.name));
+  if (preset.share_rule == ShareRule::kIsolated && job.compute.attention_cut != AttentionCut::kHeads)
+    throw UsageError(fmt::format("--preset {} has no moving boundary, which is ghidorah's; leave out --attention-cut", preset.name));
   if (preset.placement == UnitPlacement::kApart &&
       (job.compute.draft_units.empty() || (job.compute.units.empty() && !job.compute.gpu_layers)))
     throw UsageError(
@@ -228,6 +230,7 @@ void say(const GivenFlags& r, const char* flag, Value& value, const Of& of) {
 }
 
 void say_cut_offs(const GivenFlags& r, PolicyOptions& policy, const CutOffs& cut_offs) {
+  policy.at_any_cost = true;
   say(r, "p-accept", policy.accept, cut_offs.accept);
   say(r, "p-split", policy.split, cut_offs.split);
   say(r, "p-recovery", policy.recovery, cut_offs.recovery);

@@ -23,6 +23,7 @@
 #include "node/error.hpp"
 #include "src/model/shard.hpp"
 #include "src/model/weights.hpp"
+#include "src/speculation/shaped_policies.hpp"
 
 namespace yamata {
 namespace {
@@ -233,6 +234,7 @@ Scenario Simulator::scenario(Shape shape, const std::string& strategy, const Num
   s.decode =
       decode_options(*find_strategy(strategy), flags_.speculation, flags_.batch, numbers.generate, numbers.prompt + numbers.generate, {});
   s.decode.lookup = s.decode.lookup && numbers.text;  // a random text has no repetitions
+  if (s.decode.policy.name == "chain") s.draft = draft_options(s.decode.policy);
   return s;
 }
 

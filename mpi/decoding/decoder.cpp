@@ -250,11 +250,14 @@ void Decoder::on_guesses(int rank, const wire::Guesses& guesses) {
   if (finished_) return;
   const auto began = Clock::now();
   DraftLink* const drafter = sources_.drafter_on(rank, guesses.model);
-  if (drafter) tree_changed_ |= drafter->on_guesses(guesses, runs_.tree(), text(), demand(*drafter));
+  if (drafter) tree_changed_ |= drafter->on_guesses(guesses, runs_.tree(), text(), demand(*drafter)) || awaits_batch_;
   counters_.deciding_s += Clock::seconds_since(began);
 }
 
-void Decoder::drop_drafter(int rank) { sources_.drop(rank); }
+void Decoder::drop_drafter(int rank) {
+  sources_.drop(rank);
+  tree_changed_ |= awaits_batch_;
+}
 
 void Decoder::leave() {
   if (!finished_) runs_.finish(options_.cancel);
@@ -298,7 +301,8 @@ bool Decoder::speculate() {
   if (!options_.continuous && runs_.speculating()) return false;
   const RunCosts costs = with_budget(guess_costs(times(), stage.cost().marginal(0, options_.policy.draft)));
   const std::vector<NodeId> nodes = policy_->choose(runs_.tree(), free_guess_cells(), costs);
-  if (!nodes.empty() && submit(nodes)) {
+  awaits_batch_ = policy_->is_unfinished() && std::ranges::any_of(sources_.all(), [](const auto& s) { return s->pending(); });
+  if (!nodes.empty() && !awaits_batch_ && submit(nodes)) {
     policy_->submitted();
     return true;
   }

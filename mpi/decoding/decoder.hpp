@@ -152,6 +152,7 @@ class Decoder {
   std::size_t prompt_computed_ = 0, reused_ = 0;
   std::optional<float> log_sum_;
   bool tree_changed_ = false;  // since the policy last found nothing to send
+  bool awaits_batch_ = false;  // the guesses that it found were too few, and more are being drafted
   bool finished_ = false;
   TextRate rate_;
   Clock::time_point last_text_;

@@ -126,7 +126,8 @@ void Drafter::expand(NodeId id, std::span<const BestChoice> choices) {
   for (const BestChoice& choice : choices) {
     const float p = choice.probability;
     const float path = runs_.tree().at(id).path_probability * calibration_.calibrated(runs_.tree(), id, p);
-    const bool worth = given < ranks_ || (given < usual && path >= options_.threshold) || path > least;
+    const bool beside = options_.branches > 0 ? p > options_.split : path >= options_.threshold;
+    const bool worth = given < ranks_ || (given < usual && beside) || path > least;
     if (!worth && !fills_tree()) break;
     if (!worth) continue;  // a later choice may have a higher calibrated probability
     const NodeId child = calibration_.add(runs_.tree(), id, choice.token, p);
@@ -137,6 +138,12 @@ void Drafter::expand(NodeId id, std::span<const BestChoice> choices) {
 
 /// The head waits for a dynamic tree of a given size.
 bool Drafter::fills_tree() const { return min_drafts_ > 0 && options_.depth > 0; }
+
+/// chain: whether the node is probable enough to be expanded. While the head waits, the cut-off ends the draft; else the head applies it,
+/// when it knows how many runs there are.
+bool Drafter::passes_cut_off(const TreeNode& node) const {
+  return options_.branches == 0 || min_drafts_ == 0 || node.draft_probabilities[0].value >= options_.accept;
+}
 
 /// Whether no more nodes may be expanded. In a tree that the head waits for, only the number of cells limits that.
 bool Drafter::may_expand_no_more() {
@@ -182,7 +189,7 @@ std::vector<NodeId> Drafter::candidates(bool known) {
   std::vector<NodeId> nodes;
   for (const NodeId id : runs_.tree().ids()) {
     const TreeNode& node = runs_.tree().at(id);
-    const bool open = !node.sent && id != runs_.tree().root().id && is_followed(node) && is_known(node) == known;
+    const bool open = !node.sent && id != runs_.tree().root().id && is_followed(node) && is_known(node) == known && passes_cut_off(node);
     if (open && (fills_tree() || node.path_probability >= options_.threshold) && node.path_probability > least) nodes.push_back(id);
   }
   return nodes;

@@ -36,6 +36,7 @@ class Drafter {
   std::int32_t depth_of(const TreeNode& node);
   bool is_known(const TreeNode& node);
   bool is_followed(const TreeNode& node);
+  bool passes_cut_off(const TreeNode& node) const;
   bool fills_tree() const;
   bool may_expand_no_more();
   std::size_t expansions_left();

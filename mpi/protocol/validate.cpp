@@ -258,6 +258,7 @@ void validate(const Start& start, int ranks, int from) {
   check(within(draft.width, 1, kMaxDrafts) && within(draft.children, 1, kMaxDrafts) && within(draft.credit, 1, kMaxDrafts),
         "the numbers of guesses");
   check(usable(draft.threshold), "the least probability of a guess");
+  check(within(draft.branches, 0, kMaxDrafts) && usable(draft.accept) && usable(draft.split), "the branches of a chain of guesses");
   check(is_tree(draft.shape), "the shape of a tree of guesses");
   check(within(draft.depth, 0, kMaxDrafts), "the depth of a tree of guesses");
   for (const PipelinePlan& plan : start.pipelines) check_pipeline(plan, ranks, check);

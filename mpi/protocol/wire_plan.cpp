@@ -33,6 +33,9 @@ Bytes encode(const Start& m) {
       .put(m.draft.children)
       .put(m.draft.credit)
       .put(m.draft.threshold)
+      .put(m.draft.branches)
+      .put(m.draft.accept)
+      .put(m.draft.split)
       .put_all(std::span<const StaticTree::Node>(m.draft.shape.nodes))
       .put(m.draft.depth)
       .put(static_cast<std::uint64_t>(m.pipelines.size()));
@@ -62,6 +65,9 @@ Start decode_start(std::span<const std::byte> bytes) {
   m.draft.children = in.get<std::int32_t>();
   m.draft.credit = in.get<std::int32_t>();
   m.draft.threshold = in.get<float>();
+  m.draft.branches = in.get<std::int32_t>();
+  m.draft.accept = in.get<float>();
+  m.draft.split = in.get<float>();
   m.draft.shape.nodes = in.get_all<StaticTree::Node>();
   m.draft.depth = in.get<std::int32_t>();
   // least bytes of a plan: its numbers and five lengths

@@ -20,6 +20,10 @@ struct DraftOptions {
   /// Least path probability of an expanded node, by the drafter's calibration; ignored for a tree of a given size.
   /// 0.003: 0.987, 1.002; 0.03: 0.999, 0.993.
   float threshold = 0.01f;
+  /// chain: most branches; 0: another policy. The draft's first choices are expanded, and further ones that are more probable than `split`;
+  /// while the head waits, first choices only if they are at least as probable as `accept`. All by the draft's own probabilities.
+  std::int32_t branches = 0;
+  float accept = 0, split = 0;
   /// static-tree: the shape, all of whose places are guessed first; only a root: there is none.
   StaticTree shape{};
   /// dynamic-tree: greatest depth of guesses below the text's last token; 0: unlimited.

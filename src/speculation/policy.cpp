@@ -1,7 +1,6 @@
 #include "src/speculation/policy.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <tuple>
 
@@ -70,45 +69,60 @@ std::vector<NodeId> BestFirst::choose_among(const TokenTree& tree, std::vector<N
   return candidates;
 }
 
+namespace {
+
+/// By the draft, before calibration.
+double own_probability(const TreeNode& node) {
+  double best = 0;
+  for (const DraftProbability& draft : node.draft_probabilities) best = std::max<double>(best, draft.value);
+  return best;
+}
+
+std::vector<NodeId> allowed_children(const TokenTree& tree, NodeId id) {
+  std::vector<NodeId> children = drafted_order(tree, id);
+  std::erase_if(children, [&](NodeId child) { return tree.at(child).forbidden; });
+  return children;
+}
+
+}  // namespace
+
 NodeId Chain::tip(const TokenTree& tree) {
   NodeId end = tree.root().id;
   while (true) {
-    const auto children = ranked_children(tree, end);
+    const auto children = allowed_children(tree, end);
     if (children.empty() || !tree.at(children[0]).sent) return end;
     end = children[0];
   }
 }
 
-/// Lowers the cut-off until a guess of this probability passes, if it falls at all.
-void Chain::decay_to(double probability) {
-  const double excess = options_.accept + adjustment() - probability;
-  if (excess <= 0 || options_.decay <= 0) return;
-  rejects_ += std::ceil(excess / options_.decay);
-  if (options_.accept + adjustment() > probability) ++rejects_;  // by rounding
+/// Extends every branch by one token, if it is probable enough; `ends` become the ends of those that were.
+void Chain::take_level(const TokenTree& tree, std::vector<NodeId>& ends, std::size_t most, std::vector<NodeId>& chosen) {
+  const double accept = options_.accept + adjustment(), split = options_.split + adjustment();
+  std::vector<NodeId> next;
+  for (std::size_t t = 0; t < ends.size() && chosen.size() < most; ++t) {
+    const std::vector<NodeId> children = allowed_children(tree, ends[t]);
+    unfinished_ |= children.empty();
+    int rank = 0;
+    for (const NodeId id : children) {
+      const bool first = rank++ == 0;
+      const TreeNode& node = tree.at(id);
+      const bool opens = !first && static_cast<int>(ends.size() + next.size()) <= options_.branches && options_.branches > 1;
+      const bool probable = first ? own_probability(node) >= accept : opens && own_probability(node) > split;
+      if (!probable || node.sent || chosen.size() >= most) break;
+      chosen.push_back(id);
+      next.push_back(id);
+    }
+  }
+  ends = std::move(next);
 }
 
 std::vector<NodeId> Chain::choose(const TokenTree& tree, std::size_t capacity, const RunCosts& /*costs*/) {
   const std::size_t most = std::min(capacity, static_cast<std::size_t>(options_.draft));
-  std::vector<NodeId> ends{tip(tree)};
-  if (const auto next = ranked_children(tree, ends[0]); !next.empty() && most > 0) decay_to(tree.at(next[0]).probability);
-  const double accept = options_.accept + adjustment(), split = options_.split + adjustment();
-  std::vector<NodeId> chosen;
-  while (!ends.empty() && chosen.size() < most) {
-    std::vector<NodeId> next;
-    for (std::size_t t = 0; t < ends.size() && chosen.size() < most; ++t) {
-      int rank = 0;
-      for (const NodeId id : ranked_children(tree, ends[t])) {
-        const bool first = rank++ == 0;
-        const TreeNode& node = tree.at(id);
-        const bool opens = !first && static_cast<int>(ends.size() + next.size()) <= options_.branches && options_.branches > 1;
-        const bool probable = first ? node.probability >= accept : opens && node.probability > split;
-        if (!probable || node.sent || chosen.size() >= most) break;
-        chosen.push_back(id);
-        next.push_back(id);
-      }
-    }
-    ends = std::move(next);
-  }
+  std::vector<NodeId> ends{tip(tree)}, chosen;
+  unfinished_ = false;
+  while (!ends.empty() && chosen.size() < most) take_level(tree, ends, most, chosen);
+  unfinished_ &= chosen.size() < most;
+  if (chosen.empty() && most > 0 && !unfinished_) ++rejects_;
   std::sort(chosen.begin(), chosen.end());
   return chosen;
 }

@@ -17,8 +17,9 @@ struct PolicyOptions {
   float accept = 0.5f;               ///< -pa, chain: least probability to continue a branch
   float split = 0.1f;                ///< -ps, chain: least probability to open another branch
   float recovery = 0.0f;             ///< -pr, chain: added to both for every run since the text last grew
-  float decay = 0.0f;                ///< -pd, chain: subtracted from both as often as needed while no guess is probable enough
+  float decay = 0.0f;                ///< -pd, chain: subtracted from both for every attempt without a guess since then
   int branches = 1;                  ///< -np, chain: most branches
+  bool at_any_cost = false;          ///< chain: only the cut-offs decide what is drafted, not its time
   std::optional<StaticTree> tree{};  ///< --tree, static-tree: the shape; nothing: that of static_tree
   int sequences = 0;                 ///< --sequences, multi-sequence: always so many; 0: by their probabilities
   int budget = 0;                    ///< --budget, multi-sequence: guesses of all sequences; 0: as many as are drafted during a run
@@ -47,6 +48,8 @@ class Policy {
   virtual bool considers_costs() const { return true; }
   /// multi-sequence: the budget of the last choice; else 0.
   virtual std::size_t budget() const { return 0; }
+  /// Whether the last choice may have more guesses when more are drafted, and should wait for them.
+  virtual bool is_unfinished() const { return false; }
   /// A run of the nodes chosen last was submitted.
   virtual void submitted() {}
   /// A token was committed; `guessed`: it was in the tree and sent.
@@ -68,25 +71,28 @@ class BestFirst final : public Policy {
   PolicyOptions options_;
 };
 
-/// PipeInfer's chains (its algorithm of continuous speculation with reactive cut-offs): extends the most probable path by up to
-/// `draft` tokens while each is probable enough, and opens branches beside it where the runners-up are. The paper tries again at once while
-/// no guess is probable enough and no result has arrived, so with a decay the cut-off falls until the best guess passes.
+/// PipeInfer's chains (its algorithm of continuous speculation with reactive cut-offs): extends the draft's first choices by up to `draft`
+/// tokens while each is probable enough, and opens branches beside them where the runners-up are. Probabilities are the draft's own. A
+/// choice without any guess is a failed attempt, which lowers the cut-off by the decay.
 class Chain final : public Policy {
  public:
   explicit Chain(const PolicyOptions& options) : options_(options) {}
   std::vector<NodeId> choose(const TokenTree& tree, std::size_t capacity, const RunCosts& costs) override;
+  bool considers_costs() const override { return !options_.at_any_cost; }
+  /// The batch is neither full nor ended by the cut-off.
+  bool is_unfinished() const override { return unfinished_; }
   void submitted() override { ++runs_; }
   void committed(bool guessed) override;
 
  private:
-  /// The end of the chain: down the most probable path as far as it has been sent.
+  /// The end of the chain: down the first choices as far as they have been sent.
   static NodeId tip(const TokenTree& tree);
+  void take_level(const TokenTree& tree, std::vector<NodeId>& ends, std::size_t most, std::vector<NodeId>& chosen);
   double adjustment() const { return runs_ * static_cast<double>(options_.recovery) - rejects_ * static_cast<double>(options_.decay); }
-  void decay_to(double probability);
 
   PolicyOptions options_;
-  int runs_ = 0;
-  double rejects_ = 0;  // attempts without a guess, since the text last grew
+  int runs_ = 0, rejects_ = 0;  // runs with guesses and attempts without any, since the text last grew
+  bool unfinished_ = false;
 };
 
 /// Sends no guess, and lets the root wait for every source; used to record guesses.

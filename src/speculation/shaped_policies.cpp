@@ -25,6 +25,13 @@ StaticTree shape_of(const PolicyOptions& options) { return options.tree ? *optio
 DraftOptions draft_options(const PolicyOptions& policy) {
   DraftOptions options;
   if (policy.name == "static-tree") options.shape = shape_of(policy);
+  if (policy.name == "chain") {
+    options.width = 1;
+    options.threshold = 0;
+    options.children = options.branches = std::max(1, policy.branches);
+    options.accept = std::max(0.0f, policy.accept);
+    options.split = std::max(0.0f, policy.split);
+  }
   if (policy.name == "dynamic-tree") {
     options.depth = policy.depth;
     options.children = policy.children;

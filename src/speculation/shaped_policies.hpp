@@ -61,8 +61,8 @@ class MultiSequence final : public Policy {
   std::size_t budget_ = 0;
 };
 
-/// The drafters' search options for a policy. static-tree: the whole shape is drafted. dynamic-tree: nothing below its depth, as many
-/// guesses after one token as it takes, and space for the whole tree.
+/// The drafters' search options for a policy. chain: a greedy chain. static-tree: the whole shape is drafted. dynamic-tree: nothing below
+/// its depth, as many guesses after one token as it takes, and space for the whole tree.
 DraftOptions draft_options(const PolicyOptions& policy);
 
 /// A tree of `guesses` guesses from typical accuracies: first choices .64, .49, .43 and .35 by depth (Medusa heads on the demonstration

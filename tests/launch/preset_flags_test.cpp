@@ -69,6 +69,8 @@ TEST(Flags, StaticTreeOfAPreset_isThatOfItsFile) {
     const Arguments job = joined({"run", "-m", kModel, "-p", "x", "--preset", preset}, units);
     EXPECT_EQ(std::get<RunOptions>(parse(joined(joined(job, heads), tree)).options).job.layout.strategy, Strategy::kSpeculative);
     expect_refused(joined(job, tree), "guesses with heads alone; name them with --heads FILE");
+    if (std::string(preset) == "medusa-em")
+      expect_refused(joined(joined(joined(job, heads), tree), {"--attention-cut", "dynamic"}), "has no moving boundary");
     expect_refused(joined(joined(job, tree), {"-md", kDraft}), "or share layers by --units alone, without a preset");
     expect_refused(joined(job, heads), "find it with 'yamata acceptance -m " + kModel + " --heads " + kDraftHeads + " --no-lookup");
     expect_refused(joined(job, heads), "then 'yamata profile -m " + kModel + " --heads " + kDraftHeads + " --units cpu:0+cpu:1" +

@@ -192,60 +192,6 @@ TEST(StepCost, OldTimesOfAWidth_giveWayToThoseOfWiderRuns) {
   EXPECT_NEAR(cost.run_s(2), 2.2, 0.2);
 }
 
-TEST(Chain, Choose_extendsTheBestPathAndOpensBranchesWhereTheRunnersUpAreProbable) {
-  Example x;
-  PolicyOptions options;
-  options.name = "chain";
-  EXPECT_EQ(Chain(options).choose(x.tree, 10, {}), (Nodes{x.a, x.b}));
-  options.accept = 0.6f;
-  EXPECT_EQ(Chain(options).choose(x.tree, 10, {}), (Nodes{x.a}));
-  options.accept = 0.5f;
-  options.branches = 2;
-  options.split = 0.3f;
-  EXPECT_EQ(Chain(options).choose(x.tree, 10, {}), (Nodes{x.a, x.b, x.c}));
-  x.tree.at(x.a).sent = true;
-  EXPECT_EQ(Chain(options).choose(x.tree, 10, {}), (Nodes{x.b, x.c}));
-}
-
-TEST(Chain, CutOff_risesWithEveryRunAndFallsBackOnAHit) {
-  Example x;
-  PolicyOptions options;
-  options.name = "chain";
-  options.recovery = 0.2f;
-  Chain policy(options);
-  policy.submitted();
-  policy.submitted();  // .5 + 2 * .2
-  EXPECT_TRUE(policy.choose(x.tree, 10, {}).empty());
-  policy.committed(true);
-  EXPECT_EQ(policy.choose(x.tree, 10, {}), (Nodes{x.a, x.b}));
-}
-
-TEST(Chain, CutOff_fallsBackWithEveryResult) {
-  Example x;
-  PolicyOptions options;
-  options.name = "chain";
-  options.recovery = 0.4f;
-  Chain policy(options);
-  for (int i = 0; i < 3; ++i) policy.submitted();
-  EXPECT_TRUE(policy.choose(x.tree, 10, {}).empty());
-  policy.committed(false);
-  EXPECT_EQ(policy.choose(x.tree, 10, {}), (Nodes{x.a, x.b})) << "else it would never guess again";
-}
-
-TEST(Chain, CutOff_decaysUntilTheBestGuessPasses) {
-  Example x;
-  PolicyOptions options;
-  options.name = "chain";
-  options.recovery = 0.4f;
-  options.decay = 0.01f;
-  Chain policy(options);
-  for (int i = 0; i < 3; ++i) policy.submitted();  // .5 + 3 * .4
-  EXPECT_EQ(policy.choose(x.tree, 10, {}), (Nodes{x.a}));
-  x.tree.at(x.a).sent = true;
-  policy.submitted();
-  EXPECT_EQ(policy.choose(x.tree, 10, {}), (Nodes{x.b}));
-}
-
 TEST(Policy, UnknownName_isRefused) {
   PolicyOptions options;
   options.name = "luck";

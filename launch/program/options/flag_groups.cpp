@@ -212,10 +212,12 @@ void add_speculation(Flags& flags, const char* strategies, const char* strategy,
       FlagKind::kWord, "NAME", "auto");
   add("--draft", "Maximum number of guesses per run", FlagKind::kInt, "N", "8");
   add("--p-min", "best-first: minimum path probability of a guess, however cheap its row is", FlagKind::kFloat, "P", "0.02");
-  add("-pa, --p-accept", "-pa, chain: minimum probability that continues a branch", FlagKind::kFloat, "P", "0.5");
+  add("-pa, --p-accept",
+      "-pa, chain: minimum probability that continues a branch; if it is given, drafting is stopped by it alone, not by costs",
+      FlagKind::kFloat, "P", "0.5");
   add("-ps, --p-split", "-ps, chain: minimum probability that opens another branch", FlagKind::kFloat, "P", "0.1");
   add("-pr, --p-recovery", "-pr, chain: added to -pa and -ps for every run since the text last grew", FlagKind::kFloat, "P", "0");
-  add("-pd, --p-decay", "-pd, chain: subtracted from -pa and -ps while no guess is probable enough, until one is (0: never)",
+  add("-pd, --p-decay", "-pd, chain: subtracted from -pa and -ps for every attempt to guess that failed since the text last grew",
       FlagKind::kFloat, "P", "0");
   add("-np, --parallel", "-np, chain: maximum number of branches", FlagKind::kInt, "N", "1");
   add("--tree",
@@ -284,6 +286,7 @@ PolicyOptions read_policy(const GivenFlags& r, const PolicyDefaults& defaults) {
   policy.draft = r.given("draft") || defaults.draft == 0 ? r.number<int>("draft") : defaults.draft;
   policy.threshold = r.number<float>("p-min");
   policy.accept = r.number<float>("p-accept");
+  policy.at_any_cost = r.given("p-accept");
   policy.split = r.number<float>("p-split");
   policy.recovery = r.number<float>("p-recovery");
   policy.decay = r.number<float>("p-decay");

@@ -26,6 +26,7 @@ Start two_pipelines() {
   start.batch = 32;
   start.job = 1ll << 40;
   start.draft.width = 7, start.draft.children = 3, start.draft.credit = 24, start.draft.threshold = 0.125f, start.draft.depth = 5;
+  start.draft.branches = 2, start.draft.accept = 0.25f, start.draft.split = 0.75f;
   start.draft.shape.nodes = {{}, {0, 0, 1}, {1, 1, 0}};
   start.pipelines = {{0, {0, 1}, {{0, 3}, {3, 8}}, 4096, 5}, {1, {2, 4}, {{0, 1}, {1, 2}}, 100, 9, {1, 0}}};
   start.pipelines[0].window_cells = 300;
@@ -94,6 +95,9 @@ TEST(Wire, Start_roundTrips) {
   EXPECT_EQ(back.draft.children, 3);
   EXPECT_EQ(back.draft.credit, 24);
   EXPECT_EQ(back.draft.threshold, 0.125f);
+  EXPECT_EQ(back.draft.branches, 2);
+  EXPECT_EQ(back.draft.accept, 0.25f);
+  EXPECT_EQ(back.draft.split, 0.75f);
   EXPECT_EQ(back.draft.depth, 5);
   EXPECT_EQ(back.draft.shape, two_pipelines().draft.shape);
   ASSERT_EQ(back.pipelines.size(), 2u);

@@ -113,6 +113,25 @@ TEST_F(DrafterTest, WhatFollowsANodeUnderWay_mayBelongToTheGuessesThatAreWaitedF
   EXPECT_EQ(reach_of_complete(), 4) << ".8, .64, .51 and .41";
 }
 
+/// PipeInfer's chain.
+class ChainDrafterTest : public DrafterTest {
+ protected:
+  ChainDrafterTest()
+      : DrafterTest({.width = 1, .children = 2, .credit = 12, .threshold = 0, .branches = 2, .accept = 0.5f, .split = 0.1f}) {}
+};
+
+TEST_F(ChainDrafterTest, FirstChoices_areExpanded_andFurtherOnesAboveTheSplit) {
+  commit({2, 2});
+  EXPECT_GE(reach(0), 4);
+  EXPECT_GE(reach(1), 1) << ".15";
+}
+
+TEST_F(ChainDrafterTest, CutOff_endsADraftThatIsWaitedFor) {
+  commit({2, 2}, 0, 6);
+  EXPECT_EQ(reach(1), 1) << "0.15 is below the cut-off, so nothing is drafted after it";
+  EXPECT_GT(reach_of_complete(), 1);
+}
+
 TEST_F(DrafterTest, TextThatWasAccepted_isReadInTheEvaluationOfTheRoot) {
   commit({2, 2}, 1);
   EXPECT_EQ(evaluations(), 1u);

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "mpi/cluster/head.hpp"
+#include "src/speculation/shaped_policies.hpp"
 
 namespace yamata::simulation {
 namespace {
@@ -153,6 +154,21 @@ TEST(VirtualCluster, DraftOnTheHeadThatCostsMoreThanItGives_isLeftAlone) {
         }
       }
     }
+  }
+}
+
+TEST(VirtualCluster, Chain_sendsWholeBatches_whicheverTakesLonger) {
+  for (const Nanoseconds draft : {kMillisecond / 2, 2 * kMillisecond, 5 * kMillisecond}) {
+    Scenario s = longer(real(4, Strategy::kPipeInfer));
+    s.drafters[0] = draft;
+    s.decode.policy.name = "chain";
+    s.decode.policy.draft = 4;
+    s.decode.policy.accept = 0;
+    s.draft = draft_options(s.decode.policy);
+    const Outcome outcome = simulate(s);
+    EXPECT_TRUE(outcome.exact);
+    EXPECT_GT(outcome.counters.accepted, 20u) << draft;
+    EXPECT_EQ(outcome.counters.drafted % 4, 0u) << draft << ": the drafter goes on, so none is smaller";
   }
 }
 
