@@ -48,7 +48,7 @@ class ComputeUnit {
   /// Waits for the end of the list, at most this long; true if it has ended. Errors of the computation are thrown here.
   virtual bool wait_for(std::chrono::microseconds limit) = 0;
   /// After the end of the latest list: whether it was stopped before its last operation.
-  virtual bool left() const { return false; }
+  virtual bool was_stopped() const { return false; }
   /// Sets a function that a thread of the unit calls at the end of every list. With an empty function, no calls happen after this returns.
   virtual void when_finished(std::function<void()>) {}
   /// Bytes of a matrix packed for this unit, or 0 if the unit reads the file's layout equally well.

@@ -61,7 +61,7 @@ void SharedLayer::begin_run() {
 void SharedLayer::end_run() {
   const std::vector<ExchangeTime> all = exchange_->times();
   const auto exchanges = std::span(all).subspan(earlier_);
-  if (layer_->left() || exchanges.size() < 2)
+  if (layer_->was_stopped() || exchanges.size() < 2)
     throw ClusterError("a layer that ranks share was left before its end; do all ranks run the same yamata?");
   if (runs_ < kWarmUp) return;
   const auto length_s = [](const ExchangeTime& exchange) { return Clock::seconds(exchange.end - exchange.begin); };

@@ -185,7 +185,7 @@ void Stage::finish_run() {
   const std::optional<Running> running = std::exchange(running_, std::nullopt);
   const wire::Record& record = running->record;
   ended_ = record.run;
-  const bool skipped = model_.members() > 1 ? model_.left() : cancelled_.contains(record.run);
+  const bool skipped = model_.members() > 1 ? model_.was_stopped() : cancelled_.contains(record.run);
   trace_.add({skipped ? TraceEvent::Kind::kSkip : TraceEvent::Kind::kRun, ranks_.channel.record != kTargetChannel.record,
               static_cast<std::int32_t>(record.tokens.size()), record.run, Trace::microseconds(running->began), Trace::now_us()});
   if (skipped) count_skipped(record);

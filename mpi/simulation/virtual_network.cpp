@@ -112,7 +112,7 @@ VirtualUnit::VirtualUnit(VirtualNetwork& network, int rank, double slowness) : n
 void VirtualUnit::begin(const TableShape& shape, std::size_t rows, const std::atomic<bool>* stop, std::function<void(bool)> done) {
   if (busy_) throw std::logic_error("the unit is busy: two stages use it at a time");
   busy_ = true;
-  left_ = computes_ = false;
+  was_stopped_ = computes_ = false;
   stop_ = stop;
   done_ = std::move(done);
   began_ = network_.now();
@@ -131,7 +131,7 @@ void VirtualUnit::run_until(Nanoseconds end) {
 }
 
 void VirtualUnit::leave(Nanoseconds at) {
-  left_ = true;
+  was_stopped_ = true;
   run_until(at);
 }
 
@@ -153,7 +153,7 @@ void VirtualNetwork::join(VirtualUnit& unit, const TableShape& shape, std::size_
 
 /// A stop takes effect at the end of the current operation; in a group, for all members.
 void VirtualUnit::notice_stop() {
-  if (!busy_ || !computes_ || left_ || !*stop_) return;
+  if (!busy_ || !computes_ || was_stopped_ || !*stop_) return;
   const Nanoseconds boundary = began_ + (network_.now() - began_) / operation_ * operation_ + operation_;
   if (boundary >= ends_) return;
   if (!group_) return leave(boundary);
@@ -171,7 +171,7 @@ bool VirtualUnit::end(std::uint64_t run, Nanoseconds now) {
   if (!busy_ || run != runs_) return false;
   busy_before_ += now - began_;
   busy_ = false;
-  done_(!left_);
+  done_(!was_stopped_);
   return true;
 }
 

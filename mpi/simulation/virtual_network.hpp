@@ -119,7 +119,7 @@ class VirtualUnit final : public TableUnit {
   VirtualUnit(VirtualNetwork& network, int rank, double slowness);
   void begin(const TableShape& shape, std::size_t rows, const std::atomic<bool>* stop, std::function<void(bool)> done) override;
   bool finished() const override { return !busy_; }
-  bool left() const override { return left_; }
+  bool was_stopped() const override { return was_stopped_; }
   /// In virtual time there is no waiting: if a computation is running, its end is now.
   bool wait_for(std::chrono::microseconds) override;
   std::uint64_t progress() const override { return runs_; }
@@ -138,8 +138,8 @@ class VirtualUnit final : public TableUnit {
   VirtualNetwork& network_;
   const int rank_;
   const double slowness_;
-  bool busy_ = false, left_ = false;  // left_: before the run's end
-  bool computes_ = false;             // false until all members of the group have come
+  bool busy_ = false, was_stopped_ = false;  // was_stopped_: before the run's end
+  bool computes_ = false;                    // false until all members of the group have come
   const ExchangePoint* group_ = nullptr;
   Nanoseconds length_ = 0;  // of the run on this unit alone
   Nanoseconds began_ = 0, ends_ = 0, operation_ = 0, busy_before_ = 0;

@@ -171,7 +171,7 @@ void CpuUnit::start(std::span<const Op> ops, const std::atomic<bool>* stop) {
   attention_.prepare(ops);
   ops_ = ops;
   stop_ = stop;
-  left_ = false;
+  was_stopped_ = false;
   pieces_.fill();
   busy_.begin();
   pool_.start([this](int thread) { work(thread); });
@@ -193,12 +193,12 @@ void CpuUnit::work(int thread) {
     if (thread == 0) {
       slowdown_.end_operation();
       progress_.fetch_add(1, std::memory_order_relaxed);
-      stopped_[i % 2] = in_group_ ? input_.left() : stop_ && stop_->load(std::memory_order_relaxed);
+      stopped_[i % 2] = in_group_ ? input_.was_stopped() : stop_ && stop_->load(std::memory_order_relaxed);
     }
     pieces_.next_operation(thread);
     pool_.barrier();
     if (!stopped_[i % 2]) continue;
-    if (thread == 0) left_ = in_group_ || i + 1 < ops_.size();
+    if (thread == 0) was_stopped_ = in_group_ || i + 1 < ops_.size();
     break;
   }
   if (thread == 0) busy_.end();

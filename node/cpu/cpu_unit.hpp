@@ -29,7 +29,7 @@ class CpuUnit final : public ComputeUnit {
   void start(std::span<const Op> ops, const std::atomic<bool>* stop) override;
   bool finished() const override { return pool_.finished(); }
   bool wait_for(std::chrono::microseconds limit) override;
-  bool left() const override { return left_; }
+  bool was_stopped() const override { return was_stopped_; }
   void when_finished(std::function<void()> told) override { pool_.when_finished(std::move(told)); }
   std::size_t packed_bytes(const Matrix& matrix) const override;
   std::unique_ptr<Buffer> allocate(std::size_t bytes, BufferUse use) override;
@@ -70,10 +70,10 @@ class CpuUnit final : public ComputeUnit {
   PieceQueues pieces_;
   std::span<const Op> ops_;
   const std::atomic<bool>* stop_ = nullptr;
-  bool in_group_ = false;  // the list has exchanges; then it is only left at one of these
-  bool declined_ = false;  // it is left at the first exchange
-  bool stopped_[2] = {};   // written by thread 0 before a barrier, read by all after it
-  bool left_ = false;      // the latest list was left before its end
+  bool in_group_ = false;     // the list has exchanges; then it is only left at one of these
+  bool declined_ = false;     // it is left at the first exchange
+  bool stopped_[2] = {};      // written by thread 0 before a barrier, read by all after it
+  bool was_stopped_ = false;  // the latest list was left before its end
   std::atomic<std::uint64_t> progress_{0};
   BusyTime busy_;
   Slowdown slowdown_;

@@ -35,7 +35,7 @@ class LinearInput {
   /// The same for a synchronization with the other units.
   void wait(const BarrierOp& op, int thread);
   /// After an exchange: whether the group stops the run.
-  bool left() const { return !goes_on_; }
+  bool was_stopped() const { return !goes_on_; }
 
   /// Rows of the input: all of them, or an expert's.
   struct Rows {

@@ -46,7 +46,7 @@ void CudaUnit::start(std::span<const Op> ops, const std::atomic<bool>* stop) {
   together_ = std::ranges::any_of(ops, synchronizes);
   context_.stop = stop;
   context_.declined = together_ && stop && stop->load();
-  left_ = false;
+  was_stopped_ = false;
   busy_.begin();
   pool_.start([this](int) { work(); });
 }
@@ -109,7 +109,7 @@ void CudaUnit::compute() {
   };
   for (const Op& op : ops_) {
     const auto began = std::chrono::steady_clock::now();
-    left_ = !((context_.declined && !synchronizes(op)) || run(op));
+    was_stopped_ = !((context_.declined && !synchronizes(op)) || run(op));
     ++ops;
     if (slowness_ > 1) {
       end_part(0);
@@ -117,11 +117,12 @@ void CudaUnit::compute() {
     } else if (ops == kPartOps) {
       end_part(kAhead);
     }
-    left_ = left_ || launcher.left() || (!together_ && &op != &ops_.back() && stop_ && stop_->load(std::memory_order_relaxed));
-    if (left_) break;
+    was_stopped_ =
+        was_stopped_ || launcher.was_stopped() || (!together_ && &op != &ops_.back() && stop_ && stop_->load(std::memory_order_relaxed));
+    if (was_stopped_) break;
   }
   end_part(0);
-  left_ = left_ || launcher.left();
+  was_stopped_ = was_stopped_ || launcher.was_stopped();
   device_->synchronize();
 }
 

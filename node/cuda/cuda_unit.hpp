@@ -25,7 +25,7 @@ class CudaUnit final : public ComputeUnit {
   void start(std::span<const Op> ops, const std::atomic<bool>* stop) override;
   bool finished() const override { return pool_.finished(); }
   bool wait_for(std::chrono::microseconds limit) override;
-  bool left() const override { return left_; }
+  bool was_stopped() const override { return was_stopped_; }
   void when_finished(std::function<void()> told) override { pool_.when_finished(std::move(told)); }
   std::size_t packed_bytes(const Matrix& matrix) const override { return cuda::packed_bytes(matrix); }
   std::unique_ptr<Buffer> allocate(std::size_t bytes, BufferUse use) override { return context_.memory.allocate(bytes, use); }
@@ -54,7 +54,7 @@ class CudaUnit final : public ComputeUnit {
   std::span<const Op> ops_;
   const std::atomic<bool>* stop_ = nullptr;
   bool together_ = false;  // the list has barriers; it can be left only there
-  bool left_ = false;
+  bool was_stopped_ = false;
   std::atomic<std::uint64_t> progress_{0};
   BusyTime busy_;
   double slowness_ = 1;

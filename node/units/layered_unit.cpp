@@ -21,7 +21,7 @@ void LayeredUnit::start_parts(std::span<const Op> ops, std::span<const ListPart>
   ops_ = ops;
   parts_ = parts;
   stop_ = stop;
-  left_ = false;
+  was_stopped_ = false;
   busy_.begin();
   pool_.start([this](int) { work(); });
 }
@@ -36,13 +36,13 @@ void LayeredUnit::work() {
   const bool together = std::ranges::any_of(ops_, synchronizes);
   std::size_t begin = 0;
   for (const ListPart& part : parts_) {
-    left_ = !together && begin > 0 && begin < ops_.size() && stop_ && stop_->load(std::memory_order_relaxed);
-    if (left_) return;
+    was_stopped_ = !together && begin > 0 && begin < ops_.size() && stop_ && stop_->load(std::memory_order_relaxed);
+    if (was_stopped_) return;
     part.unit->start(ops_.subspan(begin, part.end - begin), stop_);
     while (!part.unit->wait_for(kProgressPeriod)) count_progress();
     count_progress();
-    left_ = part.unit->left();
-    if (left_) return;
+    was_stopped_ = part.unit->was_stopped();
+    if (was_stopped_) return;
     begin = part.end;
   }
 }

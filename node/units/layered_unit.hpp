@@ -28,7 +28,7 @@ class LayeredUnit final : public ComputeUnit {
   ComputeUnit& rest_unit() override { return *rest_; }
   bool finished() const override { return pool_.finished(); }
   bool wait_for(std::chrono::microseconds limit) override;
-  bool left() const override { return left_; }
+  bool was_stopped() const override { return was_stopped_; }
   void when_finished(std::function<void()> told) override { pool_.when_finished(std::move(told)); }
   std::size_t packed_bytes(const Matrix& matrix) const override { return rest_->packed_bytes(matrix); }
   std::unique_ptr<Buffer> allocate(std::size_t bytes, BufferUse use) override;
@@ -48,7 +48,7 @@ class LayeredUnit final : public ComputeUnit {
   std::span<const ListPart> parts_;
   ListPart whole_{};
   const std::atomic<bool>* stop_ = nullptr;
-  bool left_ = false;
+  bool was_stopped_ = false;
   std::atomic<std::uint64_t> progress_{0};  // read by other threads than the one that starts the units
   BusyTime busy_;
   ThreadPool pool_{{-1}};  // last: its thread ends before what it uses

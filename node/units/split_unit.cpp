@@ -125,7 +125,7 @@ void SplitUnit::settle() {
   double busy = 0;
   for (std::size_t unit = 0; unit < units_.size(); ++unit) busy = std::max(busy, units_[unit]->busy_seconds() - busy_at_start_[unit]);
   busy_seconds_ += busy;
-  if (left() || error_) return;
+  if (was_stopped() || error_) return;
   const double now_s = std::chrono::duration<double>(SteadyClock::now().time_since_epoch()).count();
   std::vector<double> seconds(units_.size());
   for (int label = 1; label < static_cast<int>(shares_.labels()); ++label) {
@@ -134,8 +134,8 @@ void SplitUnit::settle() {
   }
 }
 
-bool SplitUnit::left() const {
-  return std::ranges::any_of(units_, [](const auto& unit) { return unit->left(); });
+bool SplitUnit::was_stopped() const {
+  return std::ranges::any_of(units_, [](const auto& unit) { return unit->was_stopped(); });
 }
 
 std::uint64_t SplitUnit::progress() const {

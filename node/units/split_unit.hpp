@@ -40,7 +40,7 @@ class SplitUnit final : public ComputeUnit {
   void start(std::span<const Op> ops, const std::atomic<bool>* stop) override;
   bool finished() const override { return running_ == 0; }
   bool wait_for(std::chrono::microseconds limit) override;
-  bool left() const override;
+  bool was_stopped() const override;
   void when_finished(std::function<void()> told) override;
   std::size_t packed_bytes(const Matrix& matrix) const override { return cutter_.packed_bytes(matrix); }
   std::unique_ptr<Buffer> allocate(std::size_t bytes, BufferUse use) override { return memory_.allocate(bytes, shared(use)); }

@@ -76,7 +76,7 @@ class StageModel {
   /// Name of the device that computes, for statistics.
   virtual std::string device() const { return unit().device(); }
   /// After the end: whether the run was left before its end. In a group, all members left it.
-  bool left() const { return unit().left(); }
+  bool was_stopped() const { return unit().was_stopped(); }
   /// Number of ranks that share the stage's layers.
   virtual int members() const { return 1; }
   /// This rank's share of its layers' columns.

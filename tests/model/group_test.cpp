@@ -76,7 +76,7 @@ class GroupTest : public ::testing::Test {
       stage.start({std::span(kTokens).subspan(at, n), activations, placements, rows, rows}, &stopped);
       finish(unit);
       Result result;
-      result.left = stage.left();
+      result.left = stage.was_stopped();
       if (stage.last()) {
         result.logits.assign(stage.logits().begin(), stage.logits().end());
         result.features.assign(stage.features().begin(), stage.features().end());

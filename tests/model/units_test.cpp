@@ -121,7 +121,7 @@ class UnitsTest : public ::testing::Test {
                    .feature_layers = layers},
                   &stop);
       finish(unit);
-      results.left = stage.left();
+      results.left = stage.was_stopped();
       if (!stage.last()) results.activations.emplace_back(stage.activations().begin(), stage.activations().end());
       if (stage.last()) results.logits.emplace_back(stage.logits().begin(), stage.logits().end());
       results.features.emplace_back(stage.features().begin(), stage.features().end());

@@ -257,7 +257,7 @@ TEST_P(UnitContract, RaisedStop_skipsTheRestAtTheNextBoundary) {
   const std::atomic<bool> stop{true}, go{false};
   run(unit, stopped.ops, &stop);
   if (GetParam().leaves_at_barriers) {
-    EXPECT_TRUE(unit.left());
+    EXPECT_TRUE(unit.was_stopped());
     EXPECT_LT(unit.progress(), stopped.ops.size());
     EXPECT_EQ(stopped.x, expected.x);
   } else {

@@ -18,7 +18,7 @@ Launcher::~Launcher() {
 }
 
 void Launcher::put(const simt::Launch& launch) {
-  if (!left_) collected_.push_back(launch);
+  if (!was_stopped_) collected_.push_back(launch);
 }
 
 void Launcher::named(const char* what) {
@@ -29,7 +29,7 @@ void Launcher::named(const char* what) {
 void Launcher::begin(const ListShape& list, std::size_t barriers, bool alone) {
   drop();
   named_ = barriers_ = 0;
-  left_ = false;
+  was_stopped_ = false;
   graphs_.begin(list);
   const DeviceProperties& can = device_.properties();
   waits_ = options_.stream_waits && barriers > 0 && can.waits && (alone || !can.waits_alone);
@@ -43,7 +43,7 @@ void Launcher::begin(const ListShape& list, std::size_t barriers, bool alone) {
 }
 
 bool Launcher::barrier(std::function<bool()> wait, bool exchanges) {
-  if (left_) return false;
+  if (was_stopped_) return false;
   if (!waits_) {
     device_.wait(mark());
     return wait();
@@ -96,10 +96,10 @@ void Launcher::wait_at_barriers() {
       all.clear();
     }
   } raised{ahead_};
-  while (raised.next < ahead_.size() && !left_) {
+  while (raised.next < ahead_.size() && !was_stopped_) {
     const Ahead& ahead = ahead_[raised.next];
     await(&ahead.flags->came);
-    left_ = !ahead.wait();
+    was_stopped_ = !ahead.wait();
     raised.raise();
   }
 }

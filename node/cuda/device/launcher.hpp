@@ -36,7 +36,7 @@ class Launcher final : public simt::LaunchSink {
   bool barrier(std::function<bool()> wait, bool exchanges);
   /// Number of barriers with exchanges that are still to come.
   std::size_t exchanges_ahead() const;
-  bool left() const { return left_; }
+  bool was_stopped() const { return was_stopped_; }
 
   /// Launches what was collected, and waits at the barriers.
   void flush();
@@ -70,7 +70,7 @@ class Launcher final : public simt::LaunchSink {
   KeptGraphs graphs_;
   std::vector<simt::Launch> collected_;
   std::size_t named_ = 0;
-  bool left_ = false, waits_ = false;
+  bool was_stopped_ = false, waits_ = false;
   std::unique_ptr<DeviceBuffer> flags_;
   std::size_t barriers_ = 0;  // number of barriers of this list with flags
   std::vector<Ahead> ahead_;

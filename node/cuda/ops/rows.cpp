@@ -92,7 +92,7 @@ bool run(OpContext& c, const HighestOp& op) {
 /// The host chooses the experts, because it must know them to launch their products.
 bool run(OpContext& c, const RouterOp& op) {
   c.catch_up();
-  if (c.launcher.left()) return false;
+  if (c.launcher.was_stopped()) return false;
   cpu::choose_experts(cpu::kernels(cpu::choose_isa()), op, {0, op.rows});
   cpu::number_pairs(op);
   return true;

@@ -50,7 +50,7 @@ class ScriptedUnit final : public simulation::TableUnit {
     done(!leaves);
   }
   bool finished() const override { return true; }
-  bool left() const override { return leaves; }
+  bool was_stopped() const override { return leaves; }
   bool wait_for(microseconds) override { return true; }
   std::uint64_t progress() const override { return 0; }
   double busy_seconds() const override { return busy_s; }

@@ -94,7 +94,7 @@ class SteppedUnit final : public simulation::TableUnit {
              std::function<void(bool completed)> done) override {
     if (busy()) throw std::logic_error("the unit is busy: two stages use it at a time");
     left_ = rows > 0 ? shape.operations : 1;
-    was_left_ = false;
+    was_stopped_ = false;
     exchange_ = rows > 0 ? shape.exchange : nullptr;
     stop_ = stop;
     done_ = std::move(done);
@@ -110,7 +110,7 @@ class SteppedUnit final : public simulation::TableUnit {
   bool busy() const { return left_ > 0; }
 
   bool finished() const override { return !busy(); }
-  bool left() const override { return was_left_; }
+  bool was_stopped() const override { return was_stopped_; }
   bool wait_for(std::chrono::microseconds) override {
     if (exchange_) left_ = 0;  // the members do not wait for each other any more
     tick();
@@ -129,13 +129,13 @@ class SteppedUnit final : public simulation::TableUnit {
     end_operation(!*go_on);
   }
   void end_operation(bool leaves) {
-    was_left_ = leaves;
+    was_stopped_ = leaves;
     if (leaves) left_ = 0;
     if (left_ == 0) done_(!leaves);
   }
 
   int left_ = 0;
-  bool was_left_ = false;
+  bool was_stopped_ = false;
   simulation::VirtualExchange* exchange_ = nullptr;
   const std::atomic<bool>* stop_ = nullptr;
   std::function<void(bool)> done_;

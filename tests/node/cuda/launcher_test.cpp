@@ -170,12 +170,12 @@ class Barriers : public testing::TestWithParam<LaunchOptions> {
         if (fails && m == leaves_at) throw ClusterError("a rank is lost");
         return m != leaves_at;
       };
-      found.left = !rows.launcher().barrier(barrier, false) || rows.launcher().left();
+      found.left = !rows.launcher().barrier(barrier, false) || rows.launcher().was_stopped();
       if (found.left) break;
     }
     if (!found.left) rows.copy(2 * kBarriers, 2 * kBarriers + 1);
     rows.end();
-    found.left = found.left || rows.launcher().left();
+    found.left = found.left || rows.launcher().was_stopped();
     found.last = *rows.row(2 * kBarriers + 1);
     return found;
   }
