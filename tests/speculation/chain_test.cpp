@@ -6,29 +6,15 @@
 
 #include "src/speculation/policy.hpp"
 #include "src/speculation/shaped_policies.hpp"
-#include "src/speculation/token_tree.hpp"
+#include "tests/speculation/example_tree.hpp"
 
 namespace yamata {
 namespace {
 
 using Nodes = std::vector<NodeId>;
 
-/// Guesses of a source whose probabilities are right.
-struct Example {
-  Example() : tree(1, 10) {
-    root = tree.root().id;
-    a = tree.add(root, 2, 0.8f, {0, 0.8f});
-    b = tree.add(a, 3, 0.5f, {0, 0.5f});
-    c = tree.add(a, 4, 0.4f, {0, 0.4f});
-    d = tree.add(root, 5, 0.1f, {0, 0.1f});
-    e = tree.add(d, 6, 0.9f, {0, 0.9f});
-  }
-  TokenTree tree;
-  NodeId root, a, b, c, d, e;
-};
-
 TEST(Chain, Choose_extendsTheBestPathAndOpensBranchesWhereTheRunnersUpAreProbable) {
-  Example x;
+  test::ExampleTree x;
   PolicyOptions options;
   options.name = "chain";
   EXPECT_EQ(Chain(options).choose(x.tree, 10, {}), (Nodes{x.a, x.b}));
@@ -43,7 +29,7 @@ TEST(Chain, Choose_extendsTheBestPathAndOpensBranchesWhereTheRunnersUpAreProbabl
 }
 
 TEST(Chain, CutOff_risesWithEveryRunAndFallsBackOnAHit) {
-  Example x;
+  test::ExampleTree x;
   PolicyOptions options;
   options.name = "chain";
   options.recovery = 0.2f;
@@ -56,7 +42,7 @@ TEST(Chain, CutOff_risesWithEveryRunAndFallsBackOnAHit) {
 }
 
 TEST(Chain, CutOff_fallsBackWithEveryResult) {
-  Example x;
+  test::ExampleTree x;
   PolicyOptions options;
   options.name = "chain";
   options.recovery = 0.4f;
@@ -68,7 +54,7 @@ TEST(Chain, CutOff_fallsBackWithEveryResult) {
 }
 
 TEST(Chain, CutOff_decaysByEveryFailedAttempt) {
-  Example x;
+  test::ExampleTree x;
   PolicyOptions options;
   options.name = "chain";
   options.recovery = 0.25f;
@@ -84,7 +70,7 @@ TEST(Chain, CutOff_decaysByEveryFailedAttempt) {
 }
 
 TEST(Chain, Choice_isTheDraftsOwn_andUnfinishedWhereMoreMayBeDrafted) {
-  Example x;
+  test::ExampleTree x;
   PolicyOptions options;
   options.name = "chain";
   options.draft = 3;

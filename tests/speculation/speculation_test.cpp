@@ -9,35 +9,22 @@
 #include "src/speculation/policy.hpp"
 #include "src/speculation/step_cost.hpp"
 #include "src/speculation/text_rate.hpp"
+#include "tests/speculation/example_tree.hpp"
 
 namespace yamata {
 namespace {
 
 using Nodes = std::vector<NodeId>;
 
-/// root -> a(.8) -> b(.5), c(.4); root -> d(.1) -> e(.9)
-struct Example {
-  Example() : tree(1, 10) {
-    root = tree.root().id;
-    a = tree.add(root, 2, 0.8f, {0, 0.5f});
-    b = tree.add(a, 3, 0.5f, {0, 0.5f});
-    c = tree.add(a, 4, 0.4f, {0, 0.5f});
-    d = tree.add(root, 5, 0.1f, {0, 0.5f});
-    e = tree.add(d, 6, 0.9f, {0, 0.5f});
-  }
-  TokenTree tree;
-  NodeId root, a, b, c, d, e;
-};
-
 TEST(TokenTree, PathProbability_isTheProductBelowTheRoot) {
-  Example x;
+  test::ExampleTree x(0.5f);
   EXPECT_FLOAT_EQ(x.tree.at(x.b).path_probability, 0.4f);
   EXPECT_FLOAT_EQ(x.tree.at(x.e).path_probability, 0.09f);
   EXPECT_EQ(x.tree.at(x.c).position, 12);
 }
 
 TEST(TokenTree, Add_mergesEqualTokensOfSeveralDrafters) {
-  Example x;
+  test::ExampleTree x(0.5f);
   EXPECT_EQ(x.tree.add(x.root, 2, 0.9f, {3, 0.7f}), x.a);
   EXPECT_EQ(x.tree.at(x.a).draft_probability(0), 0.5f);
   EXPECT_EQ(x.tree.at(x.a).draft_probability(3), 0.7f);
@@ -48,7 +35,7 @@ TEST(TokenTree, Add_mergesEqualTokensOfSeveralDrafters) {
 }
 
 TEST(TokenTree, Advance_keepsWhatIsBelowTheChosenChild) {
-  Example x;
+  test::ExampleTree x(0.5f);
   const auto gone = x.tree.advance(2);
   ASSERT_EQ(gone.size(), 3u);
   EXPECT_EQ(gone[0].id, x.root);
@@ -59,7 +46,7 @@ TEST(TokenTree, Advance_keepsWhatIsBelowTheChosenChild) {
 }
 
 TEST(TokenTree, AdvanceToATokenNobodyGuessed_leavesANewRootAlone) {
-  Example x;
+  test::ExampleTree x(0.5f);
   x.tree.advance(77);
   EXPECT_EQ(x.tree.root().token, 77);
   EXPECT_EQ(x.tree.root().position, 11);
@@ -68,7 +55,7 @@ TEST(TokenTree, AdvanceToATokenNobodyGuessed_leavesANewRootAlone) {
 }
 
 TEST(BestFirst, Choose_takesTheMostProbableOfAnyDepthDownToTheThreshold) {
-  Example x;
+  test::ExampleTree x(0.5f);
   PolicyOptions options;
   options.draft = 3;
   options.threshold = 0.2f;
@@ -81,7 +68,7 @@ TEST(BestFirst, Choose_takesTheMostProbableOfAnyDepthDownToTheThreshold) {
 }
 
 TEST(BestFirst, Choose_takesAsManyAsAreWorthTheirTime) {
-  Example x;
+  test::ExampleTree x(0.5f);
   PolicyOptions options;
   options.threshold = 0;
   const auto chosen = [&](RunCosts costs) { return BestFirst(options).choose(x.tree, 10, costs).size(); };
@@ -223,7 +210,7 @@ struct PartitionsTest : testing::Test {
     for (std::int32_t p = 0; p <= x.tree.at(id).position; ++p) n += stage.cells.at(x.tree.at(id).sequence, p) != kNoCell;
     return n;
   }
-  Example x;
+  test::ExampleTree x{0.5f};
   Partitions partitions;
   Stage stage;
 };
