@@ -1,6 +1,7 @@
 // yamata quantize as users call it.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
 
 #include <filesystem>
 #include <thread>
@@ -88,17 +89,42 @@ TEST(Quantize, SeveralRanks_areSentAway) {
   EXPECT_EQ(files_in(folder), 0u);
 }
 
+/// A sparse model file of many gigabytes. Its rows are not whole blocks, so a note is printed when the work begins.
+void write_large_model(const std::string& path) {
+  constexpr std::uint64_t kWidth = 480, kRows = 4000000, kTokens = 8;
+  using gguf_test::kU32;
+  gguf_test::Writer writer(3);
+  writer.string("general.architecture", "llama").scalar<std::uint32_t>("llama.context_length", kU32, 64);
+  writer.scalar<std::uint32_t>("llama.embedding_length", kU32, kWidth).scalar<std::uint32_t>("llama.block_count", kU32, 1);
+  writer.scalar<std::uint32_t>("llama.feed_forward_length", kU32, kRows).scalar<std::uint32_t>("llama.attention.head_count", kU32, 2);
+  writer.scalar<float>("llama.attention.layer_norm_rms_epsilon", gguf_test::kF32, 1e-5f).string("tokenizer.ggml.model", "llama");
+  writer.strings("tokenizer.ggml.tokens", std::vector<std::string>(kTokens, "a"));
+  std::uint64_t size = 0;
+  const auto add = [&](const std::string& name, std::vector<std::uint64_t> shape) {
+    writer.entry({name + ".weight", shape, 0, size});
+    size += sizeof(float) * shape[0] * (shape.size() > 1 ? shape[1] : 1);
+  };
+  for (const char* name : {"attn_q", "attn_k", "attn_v", "attn_output"}) add(std::string("blk.0.") + name, {kWidth, kWidth});
+  for (const char* name : {"blk.0.attn_norm", "blk.0.ffn_norm", "output_norm"}) add(name, {kWidth});
+  add("token_embd", {kWidth, kTokens});
+  for (const char* name : {"blk.0.ffn_gate", "blk.0.ffn_up"}) add(name, {kWidth, kRows});
+  add("blk.0.ffn_down", {kRows, kWidth});
+  const std::string header = writer.finish();
+  gguf_test::write_file(path, header);
+  std::filesystem::resize_file(path, header.size() + 32 + size);
+}
+
 TEST(Quantize, Interrupt_leavesNothing) {
-  // A sparse model file of many gigabytes. Its rows are not whole blocks, so a note is printed when the work begins.
   const TemporaryFolder folder, target;
   const std::string source = folder / "source.gguf";
-  constexpr std::uint64_t kRows = 40000000;
-  const std::string header = gguf_test::sentencepiece_model().entry({"blk.0.ffn_up.weight", {96, kRows}, 0, 8 * 34 + 16}).finish();
-  gguf_test::write_file(source, header);
-  std::filesystem::resize_file(source, header.size() + 16 + kRows * 96 * sizeof(float));
+  write_large_model(source);
   Process process(yamata({"quantize", source, target / "out.gguf", "Q4_K"}));
+  const auto runs = [&] {
+    siginfo_t ended{};
+    return waitid(P_PID, static_cast<id_t>(process.pid()), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0;
+  };
   while (process.err().find("note:") == std::string::npos) {
-    ASSERT_EQ(kill(process.pid(), 0), 0);
+    ASSERT_TRUE(runs()) << process.err();
     std::this_thread::yield();
   }
   kill(process.pid(), SIGINT);
