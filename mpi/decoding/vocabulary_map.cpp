@@ -24,7 +24,7 @@ VocabularyMap VocabularyMap::between(const std::vector<std::string>& target, con
     else
       map.to_draft[static_cast<std::size_t>(found->second)] = static_cast<std::int32_t>(i);
   }
-  if (std::ssize(lacking) > kMostLacking || lacking.size() == draft.size()) {
+  if (!lacking.empty() && (std::ssize(lacking) > kMostLacking || lacking.size() == draft.size())) {
     throw ModelError(
         fmt::format("the draft model has another vocabulary: {} of its tokens, first {} '{}', are not among the target's; use a "
                     "draft of the same family",

@@ -143,5 +143,12 @@ TEST(KnownNames, EveryKeyAndTensor_isReadHarmlessOrRefusedByName) {
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(kept), {}), found) << "YAMATA_RENEW_NAMES=1 writes the file anew";
 }
 
+/// They are in no list of gguf's.
+TEST(KnownNames, KeysThatOllamaWrites_areHarmless) {
+  Probe probe("llama");
+  for (const char* what : {"unknown", "padding", "seperator", "cls", "mask"})
+    EXPECT_EQ(probe.key(fmt::format("tokenizer.ggml.add_{}_token", what)), "harmless");
+}
+
 }  // namespace
 }  // namespace yamata::families_test

@@ -23,7 +23,7 @@ void LongLines::add(std::string line) {
 
 std::optional<ReadLine> LongLines::take() {
   const std::lock_guard lock(mutex_);
-  if (read_.empty()) return std::nullopt;
+  if (read_.empty() || gives_up_) return std::nullopt;
   ReadLine read = std::move(read_.front());
   read_.pop_front();
   return read;

@@ -33,7 +33,7 @@ class Queue:
 
     def admit(self, messages):
         """Queues messages of protocol.submit; returns (generations, their inbox). Raises HttpError: 400 for a prompt that
-        is much too long, 429 if too many wait, 503."""
+        is much too long, 413 for a message that is too long for a line, 429 if too many wait, 503."""
         if self.engine.state != 'ready':
             loading = self.engine.state == 'loading'
             raise HttpError(503, 'the model is still loading' if loading else 'the server is ending', headers=[('retry-after', '2')])
@@ -54,6 +54,7 @@ class Queue:
             if context and len(message['prompt']) > context * MOST_CHARACTERS:
                 raise HttpError(400, f"the prompt is too long: this model's maximum context length is {context} tokens",
                                 'context_length_exceeded')
+            protocol.line(message | {'id': 1 << 53})
 
     def advance(self):
         while self.waiting and len(self.running) < self.slots() and self.engine.state in ('ready', 'stopping'):

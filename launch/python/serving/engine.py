@@ -126,7 +126,9 @@ class Engine:
             self.lose(why if 'rank' not in message or why.startswith(rank) else f'{rank}: {why}')
         elif kind == 'error':  # of a line that it could not read: of which request is unknown
             self.said(message.get('message') or str(message))
-            for listener in list(self.listeners.values()):
+            for number, listener in list(self.listeners.items()):
+                with contextlib.suppress(HttpError):
+                    self.send(protocol.cancel(number))
                 listener(message)
 
     def lose(self, why, kind='lost'):

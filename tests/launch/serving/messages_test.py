@@ -4,10 +4,15 @@ joined when several wait."""
 import asyncio
 import random
 import sys
+import types
 import unittest
+from unittest import mock
 
 import scene  # noqa: F401  finds the modules
+from serving import protocol
+from serving.admission import Queue
 from serving.answering import joined
+from serving.http_request import HttpError
 from serving.inbox import MOST_BYTES, Inbox
 from serving.lines import Lines
 
@@ -64,6 +69,16 @@ class InboxTest(unittest.IsolatedAsyncioTestCase):
         while not called:
             inbox.put(0, message)
         self.assertEqual(called, [MOST_BYTES // 2100 + 1])
+
+
+class AdmissionTest(unittest.TestCase):
+    def test_a_message_that_is_too_long_for_a_line_takes_no_slot(self):
+        engine = types.SimpleNamespace(state='ready', ready={'slots': 1, 'context': 1 << 20})
+        queue = Queue(engine, 1, metrics=None)
+        with mock.patch.object(protocol, 'LINE_BYTES', 1000), self.assertRaises(HttpError) as error:
+            queue.admit([protocol.submit('"' * 500, {})])
+        self.assertEqual(error.exception.status, 413)
+        self.assertEqual((queue.running, list(queue.waiting)), ([], []))
 
 
 class Joined(unittest.TestCase):
