@@ -48,7 +48,8 @@ class Queue:
         return generations, inbox
 
     def require_fits(self, messages):
-        """Refuses a prompt that is so long that it need not be tokenized, which takes the engine seconds. Raises HttpError (400)."""
+        """Refuses a prompt that is so long that it need not be tokenized, which takes the engine seconds (400), and a message that is
+        longer than a line (413), before it has a slot. Raises HttpError."""
         context = int(self.engine.ready.get('context') or 0)
         for message in messages:
             if context and len(message['prompt']) > context * MOST_CHARACTERS:
