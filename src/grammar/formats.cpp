@@ -4,7 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <map>
-#include <ranges>
+#include <string_view>
+#include <vector>
 
 #include "node/error.hpp"
 
@@ -41,8 +42,11 @@ const std::map<std::string, std::string, std::less<>>& formats() {
 
 std::string pattern_of_format(std::string_view format) {
   const auto found = formats().find(format);
-  if (found == formats().end())
-    throw UsageError(fmt::format("'format': '{}' is not supported (supported: {})", format, fmt::join(std::views::keys(formats()), ", ")));
+  if (found == formats().end()) {
+    std::vector<std::string_view> supported;
+    for (const auto& [name, pattern] : formats()) supported.push_back(name);
+    throw UsageError(fmt::format("'format': '{}' is not supported (supported: {})", format, fmt::join(supported, ", ")));
+  }
   return "^(" + found->second + ")$";
 }
 

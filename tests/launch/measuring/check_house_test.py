@@ -49,6 +49,9 @@ class CheckHouse(unittest.TestCase):
         self.assert_one({'mpi/cluster/a.cpp': 'int x = MPI_Send(1);\n'}, 'MPI is called outside mpi/transport')
         self.assert_one({'node/cpu/a.cpp': 'cudaMalloc();\n'}, 'CUDA is called outside node/cuda')
 
+    def test_views_are_left_to_newer_compilers(self):
+        self.assert_one({'src/a.cpp': 'auto x = std::views::keys(y);\n'}, 'src/a.cpp:1: clang 14')
+
     def test_long_files_and_functions_are_named(self):
         self.assert_one({'src/a.cpp': 'int x;\n' * 401}, '401 lines, more than 400')
         body = '  call();\n' * 60
