@@ -84,7 +84,8 @@ void require_known_keys(const MetadataReader& reader, const Family& family) {
     });
     if (!harmless) refuse(fmt::format("{}.{}", family.name, key));
   }
-  for (const auto& [key, value] : reader.file().metadata()) {
+  for (const auto& entry : reader.file().metadata()) {
+    const std::string& key = entry.first;  // clang 14 cannot capture a name of a structured binding
     const bool known = std::ranges::any_of(kTokenizer, [&](const HarmlessKey& known) { return covers(known, key); });
     if (key.starts_with("tokenizer.") && !known) refuse(key);
   }
