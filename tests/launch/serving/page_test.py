@@ -12,6 +12,7 @@ from server_double import PROPS, Double
 
 ANSWERED = "!document.body.classList.contains('busy') && document.querySelector('.answer:last-child .tools')"
 LAST = "document.querySelector('.answer:last-child').innerText"
+AT_END = 'innerHeight + scrollY > document.documentElement.scrollHeight - 90'
 PICTURES = pathlib.Path(sys.argv.pop(2)) if sys.argv[1:2] == ['--pictures'] else None
 if PICTURES:
     sys.argv.pop(1)
@@ -156,22 +157,42 @@ class Chat(PageCase):
 
 
 class Errors(PageCase):
+    def leave(self):
+        self.server.shutdown()
+        self.server.socket.close()
+
     def test_errors_are_said_and_a_retry_is_offered(self):
-        for asked, said in (('refuse this', 'something is wrong with this request'), ('fail in the middle', 'machine cellar is lost'),
-                            ('overflow this', 'no longer fits into the model’s context'), ('cut it', 'before it was complete')):
+        for asked, said in (('refuse this', 'Something is wrong with this request.'), ('fail in the middle', 'Machine cellar is lost.'),
+                            ('name a field', 'max_tokens is too large: «x»'),
+                            ('overflow this', 'The chat no longer fits into the model’s context. '
+                             'Edit an earlier message, or begin a new chat.'),
+                            ('cut it', 'The server ended the answer before it was complete.')):
             with self.subTest(asked):
                 self.ask(asked)
-                self.assertIn(said, self.text('.answer:last-child [role=alert]'))
+                self.assertEqual(self.text('.answer:last-child [role=alert]'), said)
                 self.assertEqual(self.browser.value("document.querySelectorAll('[aria-label^=Retry]').length"), 1)
         self.assertIn('Half an answer', self.browser.value("document.querySelectorAll('.answer')[1].innerText"))
         self.assertIn('limit of its length', self.ask('limit it'))
 
     def test_a_server_that_is_gone(self):
-        self.server.shutdown()
-        self.server.socket.close()
+        self.leave()
         self.write('hello')
         self.browser.until(ANSWERED)
-        self.assertIn('cannot be reached', self.text('.answer [role=alert]'))
+        self.assertEqual(self.text('.answer [role=alert]'), 'The server cannot be reached. Is it still running?')
+
+    def test_it_is_seen_that_the_server_goes_while_nobody_asks_and_comes_back(self):
+        self.browser.until("document.querySelector('#machines li')")
+        self.browser.click('#show-cluster')
+        self.leave()
+        self.browser.until("document.querySelector('#banner-text').innerText === 'The server cannot be reached.'")
+        with Double(self.server.server_address[1]) as server:
+            server.props, server.loaded = PROPS | {'model_alias': 'another', 'ranks': PROPS['ranks'][:1]}, .42
+            self.browser.until("document.querySelector('#banner-text').innerText === 'Loading the model'")
+            server.loaded = 1
+            self.browser.until("document.querySelector('#model').innerText === 'another' && document.querySelector('#banner').hidden")
+            self.assertEqual(self.browser.value("document.querySelectorAll('#machines li').length"), 1)
+        self.browser.click('#show-cluster')  # asks at once
+        self.browser.until("!document.querySelector('#banner').hidden")
 
     def test_loading_is_shown(self):
         self.server.loaded = .42
@@ -185,10 +206,9 @@ class Errors(PageCase):
     def test_the_key_is_asked_for_and_kept_for_the_session(self):
         server = self.enterContext(Double(key='open sesame'))
         self.load(server)
-        for key in 'wrong', 'open sesame':
-            self.browser.until("document.querySelector('#ask-key').open")
+        for hint, key in ('kept until this tab', 'wrong'), ('does not take the key', 'open sesame'):
+            self.browser.until(f"document.querySelector('#ask-key').open && document.querySelector('#ask-key').innerText.includes('{hint}')")
             self.write(key, '#key')
-            self.browser.until("!document.querySelector('#ask-key').open")
         self.browser.until("document.querySelector('#machines li')")
         for _ in range(2):
             self.ask('hello')
@@ -261,10 +281,9 @@ class Texts(PageCase):
         self.assertTrue(self.browser.said)
 
     def test_a_long_text_is_followed_unless_the_reader_scrolls_up(self):
-        at_end = 'innerHeight + scrollY > document.documentElement.scrollHeight - 90'
         self.ask('long one')
         self.assertEqual(self.browser.value("document.querySelectorAll('.answer p').length"), 1500)
-        self.assertTrue(self.browser.value(at_end))
+        self.assertTrue(self.browser.value(AT_END))
         self.write('slow please')
         self.browser.until(f"{LAST}.includes('These words')")
         self.browser.value('scrollTo(0, 100)')
@@ -273,7 +292,22 @@ class Texts(PageCase):
         self.browser.until(ANSWERED)
         self.assertEqual(self.browser.value('scrollY'), 100)
         self.browser.click('#to-end')
-        self.browser.until(at_end)
+        self.browser.until(AT_END)
+
+    def test_the_end_stays_visible_when_the_width_changes_unless_the_reader_scrolled_up(self):
+        self.ask('wide one')
+        self.browser.until(f"document.querySelector('#to-end').hidden && {AT_END}")
+        for width in 500, 1000:
+            self.browser.look(width, 860)
+            self.browser.until(f'innerWidth === {width} && {AT_END}')
+        for _ in range(2):
+            self.browser.click('#show-cluster')
+            self.assertLessEqual(self.browser.value('document.documentElement.scrollHeight - innerHeight - scrollY'), 1)
+        self.browser.value('scrollTo(0, 100)')
+        self.browser.until("!document.querySelector('#to-end').hidden")
+        self.browser.look(500, 860)
+        self.browser.until('innerWidth === 500')
+        self.assertFalse(self.browser.value(f'new Promise(done => requestAnimationFrame(() => setTimeout(() => done({AT_END}))))'))
 
 
 class Looks(PageCase):

@@ -54,7 +54,8 @@ def angle(colour: str) -> float:
 
 That is all; snake_case_words and 2 * 3 * 4 stay as they are.
 '''
-ANSWERS = {'hostile': HOSTILE, 'markdown': MARKDOWN, 'long': 'All work and no play makes a dull machine.\n\n' * 1500}
+ANSWERS = {'hostile': HOSTILE, 'markdown': MARKDOWN, 'long': 'All work and no play makes a dull machine.\n\n' * 1500,
+           'wide': ('All work and no play makes a dull machine. ' * 20 + '\n\n') * 50}
 RANKS = [{'rank': 0, 'host': 'kitchen', 'role': 'head', 'layers': '0-9', 'share': 1, 'device': 'cpu'},
          {'rank': 1, 'host': 'attic', 'role': 'stage', 'layers': '10-17', 'share': 1, 'device': 'cpu'},
          {'rank': 2, 'host': 'cellar', 'role': 'stage', 'layers': '18-29', 'share': 1, 'device': 'cuda:0'},
@@ -66,15 +67,14 @@ PROPS = {'model_alias': 'SmolLM2-135M-Instruct', 'total_slots': 1, 'layout': 'pi
 class Double(http.server.ThreadingHTTPServer):
     """`bodies`: the chat requests that came; `left`: how many clients went away before the end of an answer. `go_on`: an Event; while it is
     cleared, the answers to "slow" wait after their first words. `loaded`: the share of the model; below 1 it
-    loads. `looks`: how often /health was asked. `pause_s`: seconds
-    between two words."""
+    loads. `looks`: how often /health was asked. `props`: what /props answers. `pause_s`: seconds between two words."""
     daemon_threads = True
 
     def __init__(self, port=0, key=None):
         super().__init__(('127.0.0.1', port), Handler)
         self.key, self.bodies, self.left, self.loaded, self.pause_s = key, [], 0, 1.0, 0
         self.go_on, self.busy, self.tokens, self.growing = threading.Event(), 0, 0, 0
-        self.went, self.looks = threading.Semaphore(0), 0
+        self.went, self.looks, self.props = threading.Semaphore(0), 0, PROPS
         self.url = f'http://127.0.0.1:{self.server_address[1]}'
 
     def __enter__(self):
@@ -124,7 +124,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return None
         if path == '/metrics':
             return self.send(200, self.metrics().encode(), {'content-type': 'text/plain; version=0.0.4'})
-        known = {'/props': PROPS, '/models': {'object': 'list', 'data': [{'id': PROPS['model_alias'], 'object': 'model'}]},
+        known = {'/props': self.server.props, '/models': {'object': 'list', 'data': [{'id': PROPS['model_alias'], 'object': 'model'}]},
                  '/slots': [{'id': 0, 'is_processing': self.server.busy > 0, 'n_prompt_tokens': 12, 'n_prompt_computed': 5,
                              'next_token': [{'n_decoded': self.server.growing}]}]}
         return self.send(200, known[path]) if path in known else self.refuse(404, f'there is no {path}')
@@ -141,7 +141,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return
         self.server.bodies.append(body)
         asked = body['messages'][-1]['content']
-        special = {'refuse': (400, 'something is wrong with this request', 'bad_value'), 'full': (429, 'the queue is full', None),
+        special = {'refuse': (400, 'something is wrong with this request', 'bad_value'),
+                   'name': (400, 'max_tokens is too large: «x»', 'bad_value'), 'full': (429, 'the queue is full', None),
                    'overflow': (400, "This model's maximum context length is 2048 tokens", 'context_length_exceeded')}
         first = asked.split()[0] if asked.split() else ''
         if first in special:

@@ -24,7 +24,7 @@ function requestBody() {
 function take(message, event, started) {
   if (event.error) throw new ServerError(event.error);
   if (event.comment !== undefined) {
-    message.note = event.comment && event.comment !== 'ping' ? event.comment : message.note;
+    if (event.comment && event.comment !== 'ping') message.note = sentence(event.comment);
     return;
   }
   const choice = event.choices?.[0], delta = choice?.delta ?? {};
@@ -46,7 +46,7 @@ function explain(error) {
     return 'The chat no longer fits into the model’s context. Edit an earlier message, or begin a new chat.';
   }
   if (error.status === 401) return 'The server asks for a key. Retry to enter it.';
-  if (error instanceof TypeError) return 'The server cannot be reached. Is it still running?';
+  if (error.status === 0 || error instanceof TypeError) return `${GONE} Is it still running?`;
   return error.message;
 }
 

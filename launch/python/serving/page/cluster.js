@@ -89,19 +89,29 @@ function showProgress(slots) {
   following(() => answering.view.showFoot());
 }
 
-/** Asks how the cluster is: once a second while the model answers somebody, else less often if its picture is seen. */
+/** Shows how the cluster is, and returns whether the model answers somebody. */
+async function showState() {
+  const [slots, metrics] = await Promise.all([call('slots', {quiet: true}).then(response => response.json()),
+    call('metrics', {quiet: true}).then(response => response.text())]);
+  showFigures(slots, readMetrics(metrics));
+  showProgress(slots);
+  return slots.some(slot => slot.is_processing) || rates.at(-1) > 0;
+}
+
+/** Asks how the cluster is: once a second while the model answers somebody, else less often. If its picture is not seen, asks only whether
+ * the server is there. */
 async function poll() {
   timer = 0;
-  let busy = Boolean(answering);
-  const seen = () => !document.hidden && (answering || !$('cluster').hidden);
-  if (ready && seen()) {
-    const [slots, metrics] = await Promise.all([call('slots', {quiet: true}).then(response => response.json()),
-      call('metrics', {quiet: true}).then(response => response.text())]).catch(() => [[], '']);
-    showFigures(slots, readMetrics(metrics));
-    busy ||= slots.some(slot => slot.is_processing) || rates.at(-1) > 0;
-    showProgress(slots);
+  if (!ready || document.hidden) return;
+  let busy = false;
+  try {
+    if (answering || !$('cluster').hidden) busy = await showState();
+    else await call('health', {quiet: true});
+  } catch (error) {
+    if (error.status === 0 || error.status === 503) return ready && connect();
+    showFigures([], {}); // no key
   }
-  if (seen()) timer ||= setTimeout(poll, busy ? 1000 : 5000);
+  if (ready) timer ||= setTimeout(poll, answering || busy ? 1000 : 5000);
 }
 
 function pollSoon() {

@@ -37,5 +37,11 @@ function copyButton(text, label) {
   return button;
 }
 
+/** A message of the server as a sentence. A first word that is the name of a field stays as it is. */
+function sentence(message) {
+  const begun = message.replace(/^[a-z](?=[a-z’'-]*[ ,;:])/, letter => letter.toUpperCase());
+  return /[\p{L}\p{N})]$/u.test(begun) ? `${begun}.` : begun;
+}
+
 /** Says a text to people who listen to a screen reader. */
 function say(text) { $('status').textContent = text; }

@@ -19,9 +19,12 @@ function askKey() {
   return asking;
 }
 
+const GONE = 'The server cannot be reached.';
+
+/** `status`: of HTTP; 0: no answer came. */
 class ServerError extends Error {
   constructor(error, status) {
-    super(error?.message || `The server answered with ${status}.`);
+    super(error?.message ? sentence(error.message) : `The server answered with ${status}.`);
     this.code = error?.code;
     this.status = status;
   }
@@ -30,7 +33,9 @@ class ServerError extends Error {
 /** The response to a request, which is successful. Raises ServerError. `quiet`: asks for no key. */
 async function call(path, {quiet = false, ...options} = {}) {
   const headers = {...options.headers, ...(key && {Authorization: `Bearer ${key}`})}, used = key;
-  const response = await fetch(path, {...options, headers, cache: 'no-store'});
+  const response = await fetch(path, {...options, headers, cache: 'no-store'}).catch(error => {
+    throw error instanceof TypeError ? new ServerError({message: GONE}, 0) : error;
+  });
   if (response.status === 401 && !quiet && (used !== key || await askKey())) return call(path, options);
   if (response.ok) return response;
   const body = await response.json().catch(() => null);

@@ -1,10 +1,13 @@
 // The start of the page: waits until the model is loaded.
 
 function showBanner(text, share) {
-  $('banner').hidden = !text;
-  $('banner-text').textContent = text ?? '';
-  $('banner-share').hidden = share === undefined;
-  $('banner-share').value = share ?? 0;
+  if (text && text !== $('banner-text').textContent) say(text);
+  following(() => {
+    $('banner').hidden = !text;
+    $('banner-text').textContent = text ?? '';
+    $('banner-share').hidden = share === undefined;
+    $('banner-share').value = share ?? 0;
+  });
 }
 
 /** Waits until the model is loaded, and says how far it is. */
@@ -15,7 +18,7 @@ async function untilLoaded() {
     if (response?.ok) break;
     const percent = health.percent;
     const loads = response && (health.status ?? 'loading') === 'loading';
-    const why = response ? health.error?.message ?? 'The server is not ready.' : 'The server cannot be reached.';
+    const why = response ? sentence(health.error?.message ?? 'the server is not ready') : GONE;
     showBanner(loads ? 'Loading the model' : why, loads && percent !== undefined ? percent / 100 : undefined);
     await new Promise(resolve => { setTimeout(resolve, 1000); });
   }
@@ -47,11 +50,16 @@ async function describe() {
   if (!chat.messages.length) showChat();
 }
 
-showChat();
-showBusy();
-showCluster(kept.read('localStorage', 'cluster') ?? matchMedia('(min-width: 62rem)').matches);
-untilLoaded().then(async () => {
+/** Waits for the model, also when the server is back, and says what it is. */
+async function connect() {
+  ready = false;
+  await untilLoaded();
   ready = true;
   await describe();
   pollSoon();
-});
+}
+
+showChat();
+showBusy();
+showCluster(kept.read('localStorage', 'cluster') ?? matchMedia('(min-width: 62rem)').matches);
+connect();

@@ -49,6 +49,11 @@ $('new').addEventListener('click', () => {
 });
 $('to-end').addEventListener('click', () => { toEnd(); $('prompt').focus(); });
 window.addEventListener('scroll', () => { $('to-end').hidden = nearEnd(); }, {passive: true});
+// A button that is hidden says that the end was visible before.
+window.addEventListener('resize', () => {
+  grow($('prompt'));
+  if ($('to-end').hidden) toEnd();
+});
 window.addEventListener('pagehide', () => {
   if (answering) answering.view.message.note = 'The page was left before the answer was complete.';
   keepChat();
