@@ -8,14 +8,14 @@ from .http_request import HttpError
 from .inbox import Inbox
 
 REASON_S = 1.0  # between the end of a text and that of the engine
-MOST_CHARACTERS = 256  # in a token; only tokens of white space are nearly as long
 
 
 class Generation:
-    """A text that the engine generates. Its messages go into `inbox` as (index, message); the last one is of protocol.ENDS."""
+    """A text that the engine generates. `unsent`: its request, encoded. The engine's messages for it go into `inbox` as (index, message);
+    the last one is of protocol.ENDS."""
 
-    def __init__(self, message, index, inbox):
-        self.message, self.index, self.inbox = message, index, inbox
+    def __init__(self, unsent, index, inbox):
+        self.unsent, self.index, self.inbox = unsent, index, inbox
         self.number, self.over, self.cancelled = None, False, False
         self.begin, self.sent, self.first = time.monotonic(), None, None
         self.tokens, self.prompt_tokens, self.computed = 0, 0, 0
@@ -32,37 +32,27 @@ class Queue:
         return max(1, int(self.engine.ready.get('slots') or 1))
 
     def admit(self, messages):
-        """Queues messages of protocol.submit; returns (generations, their inbox). Raises HttpError: 400 for a prompt that
-        is much too long, 413 for a message that is too long for a line, 429 if too many wait, 503."""
+        """Queues messages of protocol.submit; returns (generations, their inbox). Raises HttpError: 413 for a message that is too long for a
+        line, 429 if too many wait, 503. Whether a prompt fits into the context, the engine says."""
         if self.engine.state != 'ready':
             loading = self.engine.state == 'loading'
             raise HttpError(503, 'the model is still loading' if loading else 'the server is ending', headers=[('retry-after', '2')])
-        self.require_fits(messages)
         free = self.slots() - len(self.running)
         if len(self.waiting) + len(messages) > self.most + max(free, 0):
             raise HttpError(429, f'{len(self.waiting)} requests wait already; try later', 'queue_full', headers=[('retry-after', '2')])
         inbox = Inbox()
-        generations = [Generation(message, index, inbox) for index, message in enumerate(messages)]
+        generations = [Generation(protocol.unnumbered(message), index, inbox) for index, message in enumerate(messages)]
         self.waiting.extend(generations)
         self.advance()
         return generations, inbox
-
-    def require_fits(self, messages):
-        """Refuses a prompt that is so long that it need not be tokenized, which takes the engine seconds (400), and a message that is
-        longer than a line (413), before it has a slot. Raises HttpError."""
-        context = int(self.engine.ready.get('context') or 0)
-        for message in messages:
-            if context and len(message['prompt']) > context * MOST_CHARACTERS:
-                raise HttpError(400, f"the prompt is too long: this model's maximum context length is {context} tokens",
-                                'context_length_exceeded')
-            protocol.line(message | {'id': 1 << 53})
 
     def advance(self):
         while self.waiting and len(self.running) < self.slots() and self.engine.state in ('ready', 'stopping'):
             generation = self.waiting.popleft()
             generation.sent = time.monotonic()
             self.running.append(generation)
-            generation.number = self.engine.send(generation.message, lambda message, it=generation: self.take(it, message))
+            generation.number = self.engine.request(generation.unsent, lambda message, it=generation: self.take(it, message))
+            generation.unsent = None
         if self.engine.state == 'stopping' and not self.waiting and not self.stopped:
             self.stopped = True
             self.engine.stop()
@@ -102,7 +92,7 @@ class Queue:
             self.waiting.remove(generation)
             self.take(generation, {'is': 'done', 'reason': 'cancelled', 'usage': {}})
         elif self.engine.state in ('ready', 'stopping'):
-            self.engine.send(protocol.cancel(generation.number))
+            self.engine.write(protocol.line(protocol.cancel(generation.number)))
 
     def lose(self, kind, why):
         """The engine is gone: those that wait end, too."""

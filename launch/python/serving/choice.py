@@ -90,10 +90,8 @@ class Choice:
 
 def error_of(message):
     """The HttpError for a last message that is not `done`."""
-    if message['is'] == 'lost':
-        return HttpError(503, f'the engine was lost: {message.get("why", "")}', 'engine_lost')
-    if message['is'] == 'ending':
-        return HttpError(503, 'the server is ending', 'server_ending')
+    if message['is'] in ('lost', 'ending'):
+        return protocol.end_error(message['is'], message.get('why', ''))
     code = message.get('code')
     if code == 'full':
         return HttpError(429, message.get('message', 'the engine is full'), 'queue_full', headers=[('retry-after', '2')])

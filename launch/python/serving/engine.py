@@ -17,7 +17,19 @@ KILL_S = 3.0    # between the request to end and the kill
 TIMEOUT_S = 20  # the engine's --timeout for a silent rank: clients wait so long; the default of `run` is for jobs that nobody waits for
 # What names the machine of a loss: an error of a rank, of its guard, or of mpirun. After a kill the job is over, though mpirun takes 2 s.
 KILLED = re.compile(r'yamata: rank \d+ \([^)]*\) was killed by ')
-CAUSE = re.compile(r'(?:yamata: (?=rank \d+ \()|mpirun noticed that (?=process rank \d+ .* on node ))(.*)')
+CAUSE = re.compile(r'yamata: (rank \d+ \(.*)')
+# mpirun's words for a killed guard.
+NOTICED = re.compile(r'mpirun noticed that process rank (\d+) with PID \d+ on node (\S+) exited on signal (\d+ \([^)]*\))')
+
+
+def cause_of(line):
+    """What a line of standard error says of the end of a rank, in the program's words; nothing: it says nothing."""
+    if found := NOTICED.match(line):
+        rank, host, number = found.groups()
+        question = '; was its machine out of memory?' if number.startswith('9 ') else ''
+        return f'rank {rank} ({host}) was killed by signal {number}{question}'
+    found = CAUSE.match(line)
+    return found[1] if found else ''
 
 
 def command_of(program, words, ranks=None, hostfile=None, mpirun_words=()):
@@ -89,8 +101,7 @@ class Engine:
         while data := await self.process.stderr.readline():
             line = data.decode(errors='replace').rstrip('\n')
             self.said(line)
-            if found := CAUSE.match(line):
-                self.cause = self.cause or found[1]
+            self.cause = self.cause or cause_of(line)
             if KILLED.match(line) and self.state != 'loading':
                 self.lose(self.cause)
 
@@ -128,7 +139,7 @@ class Engine:
             self.said(message.get('message') or str(message))
             for number, listener in list(self.listeners.items()):
                 with contextlib.suppress(HttpError):
-                    self.send(protocol.cancel(number))
+                    self.write(protocol.line(protocol.cancel(number)))
                 listener(message)
 
     def lose(self, why, kind='lost'):
@@ -141,19 +152,21 @@ class Engine:
         self.listeners.clear()
         self.changed(self)
 
-    def send(self, message, listener=None):
-        """Sends a message with a number of its own, which is returned; `listener` is called with each answer until `forget`."""
-        if self.state not in ('ready', 'stopping') or self.process.stdin.is_closing():
-            raise HttpError(503, 'the model is still loading' if self.state == 'loading' else f'the engine is gone: {self.why}',
-                            headers=[('retry-after', '2')])
-        if listener:
-            message = message | {'id': self.last_number + 1}
-        data = protocol.line(message)
-        if listener:
-            self.last_number += 1
-            self.listeners[self.last_number] = listener
+    def write(self, data):
+        """Raises HttpError (503)."""
+        if self.state == 'loading':
+            raise HttpError(503, 'the model is still loading', headers=[('retry-after', '2')])
+        if self.state == 'lost' or self.process.stdin.is_closing():
+            raise protocol.end_error(self.end_kind, self.why or 'it has ended')
         self.process.stdin.write(data)
-        return message.get('id')
+
+    def request(self, data, listener):
+        """Sends a message of protocol.unnumbered with a number of its own, which is returned; `listener` is called with each answer until
+        `forget`."""
+        number = self.last_number + 1
+        self.write(protocol.numbered(data, number))
+        self.last_number, self.listeners[number] = number, listener
+        return number
 
     def forget(self, number):
         self.listeners.pop(number, None)
@@ -161,13 +174,13 @@ class Engine:
     async def ask(self, message, param):
         """The one answer to a message. Raises HttpError; `param`: the client's field that was wrong."""
         answer = asyncio.get_running_loop().create_future()
-        number = self.send(message, lambda reply: answer.done() or answer.set_result(reply))
+        number = self.request(protocol.unnumbered(message), lambda reply: answer.done() or answer.set_result(reply))
         try:
             reply = await answer
         finally:
             self.forget(number)
         if reply['is'] in ('lost', 'ending'):
-            raise HttpError(503, f'the engine is gone: {reply["why"]}')
+            raise protocol.end_error(reply['is'], reply['why'])
         if reply['is'] in ('refused', 'error'):
             raise HttpError(400, reply.get('message', 'refused'), reply.get('code', 'invalid_value'), param)
         return reply
@@ -175,7 +188,7 @@ class Engine:
     def stop(self):
         """Open requests finish; then it ends."""
         if self.state in ('ready', 'stopping'):
-            self.send(protocol.STOP)
+            self.write(protocol.line(protocol.STOP))
         else:
             self.close_input()
 

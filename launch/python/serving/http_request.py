@@ -25,7 +25,7 @@ class Disconnected(Exception):
     """The client is gone."""
 
 
-PLAIN, ESCAPED = (json.JSONEncoder(ensure_ascii=ascii, allow_nan=False, separators=(',', ':')).encode for ascii in (False, True))
+PLAIN, ESCAPED = (json.JSONEncoder(ensure_ascii=escape, allow_nan=False, separators=(',', ':')).encode for escape in (False, True))
 
 
 def encoded(value):

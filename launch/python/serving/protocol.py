@@ -6,12 +6,25 @@ from .http_request import HttpError, encoded
 LINE_BYTES = 64 << 20  # more than any line of the engine, and the most that it takes
 
 
+NUMBER_BYTES = 32  # of an id and its name
+
+
 def line(message):
-    """The bytes of a message to the engine. Raises HttpError (413) for more than LINE_BYTES."""
-    data = encoded(message) + b'\n'
-    if len(data) > LINE_BYTES:
+    """The bytes of a message to the engine that has no answer."""
+    return encoded(message) + b'\n'
+
+
+def unnumbered(message):
+    """The bytes of a message to the engine without its id. Raises HttpError (413) for more than a line holds."""
+    data = encoded(message)
+    if len(data) > LINE_BYTES - NUMBER_BYTES:
         raise HttpError(413, 'the request is too long')
     return data
+
+
+def numbered(data, number):
+    """The line of an unnumbered message."""
+    return b'{"id":%d,' % number + data[1:] + b'\n'
 
 
 def submit(prompt, sampling, max_tokens=None, stop=(), logprobs=None, schema=None, cache=True, special=False, trigger=None):
@@ -56,6 +69,14 @@ def read(data):
     except (ValueError, RecursionError):
         return None
     return message if isinstance(message, dict) and isinstance(message.get('is'), str) else None
+
+
+def end_error(kind, why):
+    """The HttpError for a client whose request was open at the engine's end. `kind`: 'lost' or 'ending'."""
+    if kind == 'ending':
+        return HttpError(503, 'the server is ending', 'server_ending')
+    remedy = ' Start the server again' if why.endswith('?') else '; start the server again'
+    return HttpError(503, f'the engine was lost: {why}{remedy}', 'engine_lost')
 
 
 def usage_of(message):

@@ -75,7 +75,7 @@ class BadInput(scene.Scene):
             self.assert_error(answer, 400, code='context_length_exceeded')
             self.assertIn('maximum context length is 4096 tokens', answer.error()['message'])
 
-    def test_a_prompt_that_is_much_too_long_does_not_reach_the_engine(self):
+    def test_a_prompt_that_is_much_too_long_is_refused_as_another(self):
         for letter in (' ', 'é'):
             for path, body in (('/v1/completions', {'prompt': letter * (2 << 20)}), ('/v1/chat/completions', {
                     'messages': [{'role': 'user', 'content': letter * (2 << 20)}]})):

@@ -107,28 +107,31 @@ class Together(Alone):
         server = scene.Running(PROGRAM.parent, '-c', '512', *self.RANKS, model=MODEL)
         self.assertEqual(server.end(signal.SIGTERM)[0], 0)
 
-    def test_a_killed_rank_ends_an_open_stream_with_an_error_and_the_server_with_3(self):
-        server = scene.Running(PROGRAM.parent, '-c', '512', *self.RANKS, model=MODEL)
-        body = {'prompt': 'Once', 'stream': True, 'max_tokens': 480, 'ignore_eos': True}
-        with server.socket() as client:
-            client.sendall(scene.request(body, '/v1/completions'))
-            received = client.recv(4096)
-            os.kill(max(self.processes_of(server)), signal.SIGKILL)
-            while piece := client.recv(65536):
-                received += piece
-        rest = server.process.communicate(timeout=scene.LATEST_S)[1]
-        self.assertEqual(server.process.returncode, 3, rest)
-        self.assertIn('serve: the engine was lost', rest)
-        self.assertIn('"code":"engine_lost"', received.decode())
-        self.assertRegex(received.decode(), r'"message":"the engine was lost: rank \d \(.+\) was killed by signal 9')
+    def test_a_killed_rank_or_guard_ends_an_open_stream_with_an_error_and_the_server_with_3(self):
+        for guard in False, True:
+            server = scene.Running(PROGRAM.parent, '-c', '512', *self.RANKS, model=MODEL)
+            body = {'prompt': 'Once', 'stream': True, 'max_tokens': 480, 'ignore_eos': True}
+            with server.socket() as client:
+                client.sendall(scene.request(body, '/v1/completions'))
+                received = client.recv(4096)
+                os.kill(max(self.processes_of(server, guard)), signal.SIGKILL)
+                while piece := client.recv(65536):
+                    received += piece
+            rest = server.process.communicate(timeout=scene.LATEST_S)[1]
+            self.assertEqual(server.process.returncode, 3, rest)
+            self.assertIn('serve: the engine was lost', rest)
+            self.assertIn('"code":"engine_lost"', received.decode())
+            said = r'"message":"the engine was lost: rank \d \([^ )]+\) was killed by signal 9 .* the server again"'
+            self.assertRegex(received.decode(), said)
 
-    def processes_of(self, server):
-        """Those of the program that its mpirun has started."""
+    def processes_of(self, server, guards):
+        """The ranks or guards that its mpirun has started."""
         from measuring.running import members
         children = pathlib.Path(f'/proc/{server.process.pid}/task/{server.process.pid}/children').read_text().split()
         command = {int(pid): pathlib.Path(f'/proc/{pid}/cmdline').read_bytes().split(b'\0') for pid in children}
         mpirun = next(pid for pid, words in command.items() if b'mpirun' in words[0])
-        return [pid for pid in members(mpirun) if pid != mpirun]
+        started = {int(pid) for pid in pathlib.Path(f'/proc/{mpirun}/task/{mpirun}/children').read_text().split()}
+        return [pid for pid in members(mpirun) if pid != mpirun and (pid in started) == guards]
 
 
 if __name__ == '__main__':

@@ -2,6 +2,7 @@
 """Tests how the engine's lines come to those who wait for them: in pieces of any length, too long, faster than a client reads; and what is
 joined when several wait."""
 import asyncio
+import json
 import random
 import sys
 import types
@@ -79,6 +80,15 @@ class AdmissionTest(unittest.TestCase):
             queue.admit([protocol.submit('"' * 500, {})])
         self.assertEqual(error.exception.status, 413)
         self.assertEqual((queue.running, list(queue.waiting)), ([], []))
+
+
+    def test_a_message_is_encoded_once_and_gets_its_number_when_it_is_sent(self):
+        sent = []
+        engine = types.SimpleNamespace(state='ready', ready={'slots': 1}, request=lambda data, _: sent.append(protocol.numbered(data, 7)))
+        message = protocol.submit('an "é" and \ud800', {'seed': 3})
+        with mock.patch.object(protocol, 'encoded', wraps=protocol.encoded) as encoded:
+            Queue(engine, 1, metrics=None).admit([message])
+        self.assertEqual((encoded.call_count, json.loads(sent[0])), (1, message | {'id': 7}))
 
 
 class Joined(unittest.TestCase):

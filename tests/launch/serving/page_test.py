@@ -207,7 +207,8 @@ class Errors(PageCase):
         server = self.enterContext(Double(key='open sesame'))
         self.load(server)
         for hint, key in ('kept until this tab', 'wrong'), ('does not take the key', 'open sesame'):
-            self.browser.until(f"document.querySelector('#ask-key').open && document.querySelector('#ask-key').innerText.includes('{hint}')")
+            dialog = "document.querySelector('#ask-key')"
+            self.browser.until(f"{dialog}.open && {dialog}.innerText.includes('{hint}')")
             self.write(key, '#key')
         self.browser.until("document.querySelector('#machines li')")
         for _ in range(2):
