@@ -1,4 +1,5 @@
 // yamata engine: serves the requests of a front end until it ends.
+#include <fmt/ranges.h>
 #include <malloc.h>
 
 #include <algorithm>
@@ -42,8 +43,18 @@ JsonLine describe_ranks(const Head& head) {
   return ranks;
 }
 
-/// The same in a line: "layers 0-3 on rank 0 (a), layers 4-7 on ranks 1 (b) + 2 (c), drafts on rank 3 (d); pipeinfer".
-std::string describe_layout(const JsonLine& ranks, Strategy strategy) {
+/// "guesses: draft model, repeated text".
+std::string describe_guesses(const GuessSources& sources) {
+  std::vector<std::string> names;
+  for (const std::unique_ptr<GuessSource>& source : sources.all()) {
+    const std::string name = source->name() == "suffixes" ? "repeated text" : source->name();
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  return names.empty() ? "no guesses" : fmt::format("guesses: {}", fmt::join(names, ", "));
+}
+
+/// The ranks in a line: "layers 0-3 on rank 0 (a), layers 4-7 on ranks 1 (b) + 2 (c), drafts on rank 3 (d)".
+std::string describe_layout(const JsonLine& ranks) {
   std::string line, before;
   for (const JsonLine& rank : ranks) {
     const std::string role = rank["role"], layers = rank["layers"];
@@ -58,10 +69,10 @@ std::string describe_layout(const JsonLine& ranks, Strategy strategy) {
     }
     before = what;
   }
-  return line + "; " + strategy_name(strategy);
+  return line;
 }
 
-JsonLine describe_job(const Job& job, const Head& head, const Tokenizer& tokenizer) {
+JsonLine describe_job(const Job& job, const Head& head, const Tokenizer& tokenizer, const GuessSources& sources) {
   const JobRank& rank = job.rank();
   const gguf::File& file = rank.models().target().file;
   JsonLine ready{{"is", "ready"}, {"context", rank.context()}, {"slots", 1}, {"vocab", tokenizer.size()}};
@@ -77,7 +88,7 @@ JsonLine describe_job(const Job& job, const Head& head, const Tokenizer& tokeniz
     if (tokenizer.fim(token) >= 0) fim[name] = tokenizer.fim(token);
   }
   ready["ranks"] = describe_ranks(head);
-  ready["layout"] = describe_layout(ready["ranks"], rank.layout().strategy());
+  ready["layout"] = describe_layout(ready["ranks"]) + "; " + describe_guesses(sources);
   if (const auto& choice = rank.layout().choice()) ready["layout_choice"] = choice->why;
   return ready;
 }
@@ -101,7 +112,7 @@ void serve_requests(Job& job, const EngineOptions& options, const Tokenizer& tok
     const ServedModel model{tokenizer, options.sampling, job.rank().context()};
     EngineServer server(head, engine, model, front_end);
     front_end.serves();
-    front_end.say(describe_job(job, head, tokenizer));
+    front_end.say(describe_job(job, head, tokenizer, engine.sources()));
     server.run();
     savings.keep(engine.sources());
   });

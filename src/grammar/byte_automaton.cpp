@@ -21,7 +21,7 @@ RuleIndex ByteAutomaton::add_rule(std::uint8_t opens) {
 }
 
 void ByteAutomaton::add_edge(NodeIndex from, Edge edge) {
-  if (edges_.size() >= 4 * kMostNodes) throw UsageError("the schema is too large: it has too many alternatives; leave some out");
+  if (edges_.size() >= 4 * kMostNodes) throw UsageError("the schema is too large; lower maxLength or maxItems, or leave out alternatives");
   edge.next = nodes_[from].first;
   nodes_[from].first = static_cast<std::uint32_t>(edges_.size());
   edges_.push_back(edge);

@@ -81,7 +81,7 @@ void SchemaCompiler::compile_pending() {
 }
 
 void SchemaCompiler::step() {
-  if (++steps_ > kMostSteps) throw UsageError("the schema is too large: it has too many alternatives; leave some out");
+  if (++steps_ > kMostSteps) throw UsageError("the schema is too large; lower maxLength or maxItems, or leave out alternatives");
 }
 
 void SchemaCompiler::add_value(NodeIndex from, const SchemaJson& schema, NodeIndex to, const std::string& where) {

@@ -185,6 +185,9 @@ TEST(Schema, whatIsNotSupported_isNamed) {
   expect_named(R"({"pattern":"(a"})", "without a )");
   expect_named(R"({"type":"integer","minimum":5,"maximum":4})", "no JSON value is valid");
   expect_named(R"({"required":["x"],"additionalProperties":false})", "'required' names 'x'");
+  expect_named(R"({"type":"array","maxItems":8000,"items":{"enum":[1,2,3,4,5,6,7,8,9,"a","b","c","d","e","f","g","h","i","j","k","l",
+      "m","n","o","p","q"]}})",
+               "the schema is too large; lower maxLength or maxItems, or leave out alternatives");
   expect_named("false", "no JSON value is valid");
   expect_named("[1", "no valid JSON");
   expect_named("3", "a schema is an object");
