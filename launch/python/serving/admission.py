@@ -32,8 +32,8 @@ class Queue:
         return max(1, int(self.engine.ready.get('slots') or 1))
 
     def admit(self, messages):
-        """Queues messages of protocol.submit; returns (generations, their inbox). Raises HttpError: 413 for a message that is too long for a
-        line, 429 if too many wait, 503. Whether a prompt fits into the context, the engine says."""
+        """Queues messages of protocol.submit; returns (generations, their inbox). Raises HttpError: 413 for a message that is too long for
+        a line, 429 if too many wait, 503. Whether a prompt fits into the context, the engine says."""
         if self.engine.state != 'ready':
             loading = self.engine.state == 'loading'
             raise HttpError(503, 'the model is still loading' if loading else 'the server is ending', headers=[('retry-after', '2')])
