@@ -54,7 +54,7 @@ TEST_F(DraftHeadsTest, TensorThatNothingReads_isNamed) {
   for (const auto& [file, optional] :
        {std::pair{"tales-medusa.safetensors", "0.0.linear.bias"}, {"tales-dgf.safetensors", "layers.1.input_layernorm.weight"}}) {
     test::ChangedDraftHeads heads(kModels + file);
-    const std::string path = heads.write([&](safetensors::Entry& entry) {
+    const std::string path = heads.write([optional = optional](safetensors::Entry& entry) {
       if (entry.name == optional) entry.name += "_2";
       return true;
     });
