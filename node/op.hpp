@@ -31,6 +31,7 @@ struct Matrix {
   const std::byte* data = nullptr;  ///< in the file's layout
   std::size_t row_bytes = 0;
   const std::byte* packed = nullptr;  ///< in the compute unit's layout, if it has been packed
+  const float* scale = nullptr;       ///< a factor of all its weights; null: 1. Not for products that are added to y
   std::uint64_t bytes() const { return static_cast<std::uint64_t>(rows) * row_bytes; }
 };
 
@@ -82,7 +83,7 @@ struct LinearOp {
     const Matrix* weight = nullptr;
     float* y = nullptr;            ///< [rows][weight rows]
     std::int64_t stride = 0;       ///< floats from one row of y to the next; 0: as many as the weight has rows
-    const float* bias = nullptr;   ///< [weight rows], added after the product
+    const float* bias = nullptr;   ///< [weight rows], added after the product and its scale
     std::int64_t bias_stride = 0;  ///< floats from one expert's bias to the next
     std::int64_t y_each = 0;       ///< not 0, with experts: y has a row per token; in it, expert e's result begins at float e * y_each
     OpRange outputs{};             ///< rows of the weight that are used
@@ -112,13 +113,21 @@ struct NormOp {
   const float* x;  ///< [rows][own columns]
   std::int64_t rows, cols;
   std::int64_t x_stride;        ///< floats from one row of x to the next
-  const float* weight;          ///< [cols]
+  const float* weight;          ///< [weight_rows][cols]
   const float* bias = nullptr;  ///< [cols]
   bool centered = false;
   float epsilon;
   float* out;  ///< [rows][out_cols]
   std::int64_t out_begin = 0, out_cols, out_stride;
-  SharedColumns share{};  ///< division of the columns of x (at any column); the members exchange data
+  SharedColumns share{};         ///< division of the columns of x (at any column); the members exchange data
+  std::int64_t weight_rows = 1;  ///< row r has row r % weight_rows of the weights
+};
+
+/// to[row] = the first to_cols elements of from[row], with zeros after the last of these. Divided by rows.
+struct ResizeOp {
+  const float* from;  ///< [rows][from_cols]
+  float* to;          ///< [rows][to_cols]
+  std::int64_t rows, from_cols, to_cols;
 };
 
 /// Adds to the residual stream: to += scale * from; with a gate, (scale * sigmoid(gate)) * from; with experts, scale * the sum of weight *
@@ -276,6 +285,6 @@ struct BarrierOp {
 };
 
 using Op = std::variant<EmbedOp, LinearOp, StoreOp, AttentionOp, AttentionPartOp, MergeAttentionOp, GatherOp, AllGatherOp, ReadOp, PackOp,
-                        NormOp, AddOp, RouterOp, ScaleOp, HighestOp, BarrierOp>;
+                        NormOp, ResizeOp, AddOp, RouterOp, ScaleOp, HighestOp, BarrierOp>;
 
 }  // namespace yamata

@@ -236,6 +236,11 @@ void CpuUnit::multiply(const LinearOp& op, const LinearOp::Part& part, ThreadSha
   kernels_.matmul[static_cast<std::size_t>(w.type)]({packed ? w.packed : w.data, w.row_bytes, packed, outputs.begin, outputs.end, w.cols,
                                                      input_.floats(op) + rows.begin * op.cols, input_.quantized(op, rows), rows.count(), y,
                                                      stride, op.add, panel});
+  if (w.scale) {
+    for (std::int64_t t = 0; t < rows.count(); ++t) {
+      for (std::int64_t r = outputs.begin; r < outputs.end; ++r) y[t * stride + r] *= *w.scale;
+    }
+  }
   if (!part.bias) return;
   const float* bias = part.bias + expert * part.bias_stride;
   for (std::int64_t t = 0; t < rows.count(); ++t) {
@@ -295,6 +300,8 @@ void CpuUnit::run(const NormOp& op, int thread) {
   if (!x) return;
   cpu::norm_rows(kernels_, op, x, op.share.group ? op.cols : op.x_stride, thread_share(op.rows, thread, threads()));
 }
+
+void CpuUnit::run(const ResizeOp& op, int thread) { cpu::resize_rows(op, thread_share(op.rows, thread, threads())); }
 
 void CpuUnit::run(const AddOp& op, int thread) { cpu::add_columns(kernels_, op, thread_share(op.cols, thread, threads(), kRowGrain)); }
 

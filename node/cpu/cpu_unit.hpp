@@ -55,6 +55,7 @@ class CpuUnit final : public ComputeUnit {
   void run(const ReadOp& op, int thread);
   void run(const PackOp& op, int thread);
   void run(const NormOp& op, int thread);
+  void run(const ResizeOp& op, int thread);
   void run(const AddOp& op, int thread);
   void run(const RouterOp& op, int thread);
   void run(const ScaleOp& op, int thread);

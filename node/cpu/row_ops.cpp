@@ -27,20 +27,20 @@ float inverse_root(double squares, const NormOp& op) {
   return static_cast<float>(1.0 / std::sqrt(squares / static_cast<double>(op.cols) + static_cast<double>(op.epsilon)));
 }
 
-void rms_row(const KernelTable& kernels, const NormOp& op, const float* x, float* out) {
+void rms_row(const KernelTable& kernels, const NormOp& op, const float* x, const float* weight, float* out) {
   const double squares = sum_of(op.cols, [&](std::int64_t i) { return static_cast<double>(x[i]) * static_cast<double>(x[i]); });
-  kernels.scale_mul(x + op.out_begin, inverse_root(squares, op), op.weight + op.out_begin, op.out_cols, out);
+  kernels.scale_mul(x + op.out_begin, inverse_root(squares, op), weight + op.out_begin, op.out_cols, out);
 }
 
-void layer_row(const NormOp& op, const float* x, float* out) {
+void layer_row(const NormOp& op, const float* x, const float* weight, float* out) {
   const double mean = sum_of(op.cols, [&](std::int64_t i) { return static_cast<double>(x[i]); }) / static_cast<double>(op.cols);
   const double squares = sum_of(op.cols, [&](std::int64_t i) {
     const double away = static_cast<double>(x[i]) - mean;
     return away * away;
   });
   const float center = static_cast<float>(mean), factor = inverse_root(squares, op);
-  const float *weight = op.weight + op.out_begin, *bias = op.bias ? op.bias + op.out_begin : nullptr;
-  x += op.out_begin;
+  const float* bias = op.bias ? op.bias + op.out_begin : nullptr;
+  x += op.out_begin, weight += op.out_begin;
   for (std::int64_t i = 0; i < op.out_cols; ++i) {
     const float normed = (x[i] - center) * factor * weight[i];
     out[i] = bias ? normed + bias[i] : normed;
@@ -107,7 +107,17 @@ void keep_best_groups(const RouterOp& op, float* rank) {
 void norm_rows(const KernelTable& kernels, const NormOp& op, const float* x, std::int64_t x_stride, ThreadShare share) {
   for (std::int64_t row = share.begin; row < share.end; ++row) {
     float* out = op.out + row * op.out_stride;
-    op.centered ? layer_row(op, x + row * x_stride, out) : rms_row(kernels, op, x + row * x_stride, out);
+    const float* weight = op.weight + row % op.weight_rows * op.cols;
+    op.centered ? layer_row(op, x + row * x_stride, weight, out) : rms_row(kernels, op, x + row * x_stride, weight, out);
+  }
+}
+
+void resize_rows(const ResizeOp& op, ThreadShare share) {
+  const std::int64_t kept = std::min(op.from_cols, op.to_cols);
+  for (std::int64_t row = share.begin; row < share.end; ++row) {
+    float* to = op.to + row * op.to_cols;
+    std::copy_n(op.from + row * op.from_cols, kept, to);
+    std::fill(to + kept, to + op.to_cols, 0.0f);
   }
 }
 

@@ -8,6 +8,8 @@ namespace yamata::cpu {
 
 /// The rows of `share`; x has all columns: [rows][x_stride].
 void norm_rows(const KernelTable& kernels, const NormOp& op, const float* x, std::int64_t x_stride, ThreadShare share);
+/// The rows of `share`.
+void resize_rows(const ResizeOp& op, ThreadShare share);
 /// The columns of `share`, in all rows.
 void add_columns(const KernelTable& kernels, const AddOp& op, ThreadShare share);
 /// The elements of `share`.

@@ -79,6 +79,7 @@ class OpCutter {
   void cut_op(const ReadOp& op);
   void cut_op(const PackOp& op);
   void cut_op(const NormOp& op);
+  void cut_op(const ResizeOp& op);
   void cut_op(const AddOp& op);
   void cut_op(const HighestOp& op);
   template <class AnyOp>

@@ -46,7 +46,7 @@ void OpCutter::cut_op(const GatherOp& op) {
 /// In a group, the first unit alone exchanges the columns with the other ranks, because the whole row is needed in any case.
 void OpCutter::cut_op(const NormOp& op) {
   if (op.share.group) return cut_alone(op);
-  const Cut rows = cut_of(op.rows, 1, shares_.of(UnitShares::kOther));
+  const Cut rows = cut_of(op.rows, op.weight_rows, shares_.of(UnitShares::kOther));
   const std::int64_t floats = op.rows > 0 ? (op.rows - 1) * op.x_stride + op.cols : 0;
   access(std::array{UnitAccess::whole(op.x, static_cast<std::size_t>(floats) * sizeof(float), op.x == op.out),
                     UnitAccess::token_rows(op.out, op.out_stride, rows, true)});
@@ -57,6 +57,17 @@ void OpCutter::cut_op(const NormOp& op) {
     part.out = op.out + rows.at[unit] * op.out_stride;
     part.rows = rows.count(unit);
     lists_[unit].push_back(part);
+  }
+}
+
+void OpCutter::cut_op(const ResizeOp& op) {
+  const Cut rows = cut_of(op.rows, 1, shares_.of(UnitShares::kOther));
+  access(std::array{UnitAccess::whole(op.from, static_cast<std::size_t>(op.rows * op.from_cols) * sizeof(float), false),
+                    UnitAccess::token_rows(op.to, op.to_cols, rows, true)});
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+    if (rows.count(unit) > 0)
+      lists_[unit].push_back(
+          ResizeOp{op.from + rows.at[unit] * op.from_cols, op.to + rows.at[unit] * op.to_cols, rows.count(unit), op.from_cols, op.to_cols});
   }
 }
 

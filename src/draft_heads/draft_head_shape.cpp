@@ -154,9 +154,10 @@ class Finder {
   void measure_block(const std::string& name) {
     const TensorView &q = tensors_.get(name + names_.q), &k = tensors_.get(name + names_.k);
     const auto heads = count("num_attention_heads", "attention.head_count");
-    shape_.head_dim = count("head_dim", "attention.key_length").value_or(heads ? q.rows / *heads : target().head_dim);
+    shape_.head_dim = count("head_dim", "attention.key_length").value_or(heads ? q.rows / *heads : target().query_dim());
     if (shape_.head_dim < 2 || shape_.head_dim % 2 != 0 || q.rows % shape_.head_dim != 0 || k.rows % shape_.head_dim != 0)
       refuse(fmt::format("tensor {} is {} x {}, which are no heads of {} values", q.name, q.rows, q.cols, shape_.head_dim));
+    if (shape_.head_dim % 16 != 0) refuse(fmt::format("its heads have {} values, not a multiple of 16", shape_.head_dim));
     shape_.heads = q.rows / shape_.head_dim;
     shape_.kv_heads = k.rows / shape_.head_dim;
     if (shape_.kv_heads == 0 || shape_.heads % shape_.kv_heads != 0)

@@ -21,7 +21,10 @@ void require_all_read(const gguf::File& file, const ModelFile& target) {
   const std::string layer = fmt::format("blk.{}.", target.h.layers);
   std::set<std::string> read;
   for (const char* name : kNextnTensors) read.insert(fmt::format("{}nextn.{}.weight", layer, name));
-  for (const FoundTensor& found : find_tensors(file, target.h, range_of(target))) read.insert(found.tensor->name);
+  for (const FoundTensor& found : find_tensors(file, target.h, range_of(target))) {
+    read.insert(found.tensor->name);
+    if (found.scale) read.insert(found.scale->name);
+  }
   for (const gguf::Tensor& tensor : file.tensors()) {
     if (tensor.name.starts_with(layer) && !read.contains(tensor.name))
       throw ModelError(

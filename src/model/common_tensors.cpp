@@ -15,7 +15,8 @@ bool has_ffn_norm_bias(const LayerSpec& spec) { return spec.ffn_norm == NormKind
 bool has_attention_post_norm(const LayerSpec& spec) { return spec.attention_post_norm != NormKind::kNone; }
 bool has_ffn_post_norm(const LayerSpec& spec) { return spec.ffn_post_norm != NormKind::kNone; }
 bool norms_heads(const LayerSpec& spec) { return spec.qk_norm == QkNorm::kHead; }
-bool norms_tokens(const LayerSpec& spec) { return spec.qk_norm == QkNorm::kToken; }
+/// All heads have weights together: of one norm of them all, or of a norm each.
+bool norms_tokens(const LayerSpec& spec) { return spec.qk_norm == QkNorm::kToken || spec.qk_norm == QkNorm::kEachHead; }
 bool is_latent(const LayerSpec& spec) { return spec.latent_rank > 0; }
 bool has_own_keys(const LayerSpec& spec) { return spec.latent_rank == 0; }
 bool has_query_rank(const LayerSpec& spec) { return spec.query_rank > 0; }
@@ -114,6 +115,7 @@ constexpr TensorRow kTensors[] = {
      .present = has_attention_norm_bias,
      .optional = true},
     {.role = kOutput, .name = "output.weight", .holder = kLastStage, .rows = kVocabulary, .cols = kDim, .instead = "token_embd.weight"},
+    {.role = kOutputBias, .name = "output.bias", .holder = kLastStage, .rows = kOne, .cols = kVocabulary, .optional = true},
     {.role = kRopeFactors, .name = "rope_freqs.weight", .holder = kEveryStage, .rows = kOne, .cols = kRotaryPairs, .optional = true},
     {.role = kLongRopeFactors,
      .name = "rope_factors_long.weight",

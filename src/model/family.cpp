@@ -85,7 +85,10 @@ void read_granite(const MetadataReader& reader, Hyperparameters& h) {
   if (!reader.boolean("rope.scaling.finetuned", true)) h.layer.rope = RopeKind::kNone;
 }
 
-void read_gptneox(const MetadataReader& reader, Hyperparameters& h) { h.layer.parallel = reader.boolean("use_parallel_residual", true); }
+void read_gptneox(const MetadataReader& reader, Hyperparameters& h) {
+  reader.require({"use_parallel_residual"});
+  h.layer.parallel = reader.boolean("use_parallel_residual", true);
+}
 
 void read_gpt_oss(const MetadataReader& reader, Hyperparameters& h) {
   reader.require({"attention.sliding_window", "expert_feed_forward_length"});
@@ -108,7 +111,7 @@ void read_glm4moe(const MetadataReader& reader, Hyperparameters& h) {
 /// Files older than expert_gating_func use DeepSeek-V2's softmax, except GLM 4.7 Flash. With YaRN, a factor in the file scales attention
 /// scores instead of the rotated values.
 void read_deepseek2(const MetadataReader& reader, Hyperparameters& h) {
-  reader.require({"attention.kv_lora_rank", "expert_feed_forward_length", "expert_shared_count", "leading_dense_block_count"});
+  reader.require({"attention.kv_lora_rank", "expert_feed_forward_length", "expert_shared_count"});
   const bool is_glm = (h.layers == 47 || h.layers == 48) && h.vocabulary == 154880;
   if (is_glm && reader.count_or_none("expert_gating_func", 3) == 0) h.layer.router = RouterKind::kSigmoid;
   const float grown = h.rope.kind == RopeScaling::Kind::kYarn ? std::log(h.rope.factor) : 0.0f;
@@ -119,8 +122,7 @@ void read_deepseek2(const MetadataReader& reader, Hyperparameters& h) {
 }
 
 void read_command_r(const MetadataReader& reader, Hyperparameters& h) {
-  if (reader.file().find("blk.0.attn_q_norm.weight"))
-    throw ModelError(fmt::format("{}: norms of heads by weights of their own, as Command R+ has, are not supported", reader.file().name()));
+  if (reader.file().find("blk.0.attn_q_norm.weight")) h.layer.qk_norm = QkNorm::kEachHead;  // Command R+
   h.logit_scale = reader.real("logit_scale");
 }
 

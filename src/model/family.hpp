@@ -59,6 +59,7 @@ enum class TensorRole {
   kOutputNorm,
   kOutputNormBias,
   kOutput,
+  kOutputBias,
   kRopeFactors,
   kLongRopeFactors,
   kShortRopeFactors,

@@ -98,8 +98,19 @@ void require_fitting(const gguf::File& file, const Hyperparameters& h) {
     refuse(
         fmt::format("the vocabulary has {} tokens, but token_embd.weight {} rows; convert the model again", tokens->size(), h.vocabulary));
   if (h.heads % h.kv_heads != 0) refuse(fmt::format("{} heads do not share {} key/value heads evenly", h.heads, h.kv_heads));
-  if (h.head_dim < 16 || h.head_dim % 16 != 0 || h.head_dim > 576)
-    refuse(fmt::format("head size {} is not a multiple of 16 up to 576", h.head_dim));
+  if (h.is_latent() && h.head_dim % 16 != 0) refuse(fmt::format("latent vectors of {} values are not a multiple of 16", h.head_dim));
+  if (h.head_dim < 1 || h.head_dim > 576) refuse(fmt::format("head size {} is not between 1 and 576", h.head_dim));
+}
+
+/// Heads whose size is no multiple of 16 are cached in one of 32, which every cache type can store.
+void pad_heads(Hyperparameters& h) {
+  if (h.head_dim % 16 == 0) return;
+  h.padding = 32 - h.head_dim % 32;
+  h.head_dim += h.padding;
+}
+
+bool has_scales(const gguf::File& file) {
+  return std::ranges::any_of(file.tensors(), [](const gguf::Tensor& tensor) { return tensor.name.ends_with(".scale"); });
 }
 
 }  // namespace
@@ -138,6 +149,8 @@ Hyperparameters Hyperparameters::read(const gguf::File& file) {
   read_experts(reader, h);
   if (h.family->read) h.family->read(reader, h);
   if (h.layer.rope == RopeKind::kNone) h.rotary_dim = 0;
+  h.layer.scaled = has_scales(file);
+  pad_heads(h);
   require_supported(file, h.layer);
   require_known_keys(reader, *h.family);
   return h;

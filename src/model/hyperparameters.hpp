@@ -26,6 +26,7 @@ struct Hyperparameters {
   std::int64_t layers = 0, dim = 0, ffn = 0, heads = 0, kv_heads = 0, head_dim = 0, rotary_dim = 0;
   std::int64_t vocabulary = 0, context = 0;
   std::int64_t nextn_layers = 0;  ///< multi-token prediction (MTP) layers after the last layer; not part of the model itself
+  std::int64_t padding = 0;       ///< zeros at the end of each head in the cache: attention computes multiples of 16
   float epsilon = 0;
   LayerSpec layer;                  ///< common to all layers, from the metadata; differences between layers are below
   std::int64_t window_pattern = 0;  ///< of this many layers, the last has no sliding window; 0: all have one
@@ -41,8 +42,10 @@ struct Hyperparameters {
 
   bool is_latent() const { return layer.latent_rank > 0; }
   // Sizes of a head: of its projection, and of attention's result. head_dim is the size in the cache.
-  std::int64_t query_dim() const { return is_latent() ? layer.plain_dim + rotary_dim : head_dim; }
-  std::int64_t value_dim() const { return is_latent() ? layer.value_dim : head_dim; }
+  std::int64_t query_dim() const { return is_latent() ? layer.plain_dim + rotary_dim : head_dim - padding; }
+  std::int64_t value_dim() const { return is_latent() ? layer.value_dim : head_dim - padding; }
+  /// Size of a head's key before it is stored.
+  std::int64_t key_dim() const { return head_dim - padding; }
   /// The spec of a layer.
   LayerSpec layer_at(std::int64_t layer) const;
   /// Whether layers with and without a sliding window may both occur.

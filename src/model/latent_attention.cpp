@@ -60,7 +60,7 @@ void LayerOps::add_latent_heads(const LayerSpec& spec, const WeightSet& w, Linea
       .x = buffers_.q.data(),
       .rows = heads * rows,
       .cols = spec.plain_dim,
-      .parts = {{{.weight = w.copies(kKeyUp), .y = buffers_.latent_q.data() + rotary, .stride = heads * cell, .y_each = cell}, {}, {}}},
+      .parts = {{{.weight = w.copies(kKeyUp), .y = buffers_.cell_q.data() + rotary, .stride = heads * cell, .y_each = cell}, {}, {}}},
       .add = false,
       .input = buffers_.input.data(),
       .x_stride = heads * query,

@@ -51,14 +51,21 @@ void LayerOps::add_layer(const LayerSpec& spec, const WeightSet& w, const LayerC
   if (spec.parallel) add_norm(ffn_norm, buffers_.x.data(), rows, whole, buffers_.ffn_input.data());  // before attention is added
   const LinearOp input = normed_input(attention_norm, rows, whole);
   spec.latent_rank > 0 ? add_latent_heads(spec, w, input, rows) : add_own_heads(w, input);
+  if (spec.qk_norm == QkNorm::kEachHead || (spec.qk_norm == QkNorm::kHead && h_.padding > 0)) {
+    add_head_norm(spec, buffers_.q.data(), rows, shard_.rows(Extent::kQueries), w.vector(kQNorm));
+    add_head_norm(spec, buffers_.k.data(), rows, shard_.rows(Extent::kKeys), w.vector(kKNorm));
+  }
   if (spec.qk_norm == QkNorm::kToken) {
     add_token_norm(buffers_.q.data(), rows, shard_.attention(), shard_.rows(Extent::kQueries), w.vector(kQNorm));
     add_token_norm(buffers_.k.data(), rows, shard_.keys(), shard_.rows(Extent::kKeys), w.vector(kKNorm));
   }
+  if (h_.padding > 0) pad_heads(rows);
   add_attention(spec, w, cache, rows);
   if (spec.latent_rank > 0) add_values(spec, w, rows);
+  if (h_.padding > 0)
+    ops_.push_back(ResizeOp{buffers_.attention.data(), buffers_.q.data(), rows * shard_.query_heads(), h_.head_dim, h_.value_dim()});
   add_to_residual(spec,
-                  {.x = spec.latent_rank > 0 ? buffers_.q.data() : buffers_.attention.data(),
+                  {.x = stores_other_queries() ? buffers_.q.data() : buffers_.attention.data(),
                    .rows = rows,
                    .cols = h_.heads * h_.value_dim(),
                    .parts = {},
@@ -101,15 +108,42 @@ void LayerOps::add_token_norm(float* x, std::int64_t rows, std::span<const std::
                         .share = shared(cuts)});
 }
 
+/// A norm of every head on this rank.
+void LayerOps::add_head_norm(const LayerSpec& spec, float* x, std::int64_t rows, Interval own, const float* weight) {
+  const std::int64_t size = h_.query_dim(), heads = own.count() / size;
+  const bool each = spec.qk_norm == QkNorm::kEachHead;
+  ops_.push_back(NormOp{.x = x,
+                        .rows = rows * heads,
+                        .cols = size,
+                        .x_stride = size,
+                        .weight = each ? weight + own.begin : weight,
+                        .centered = each,
+                        .epsilon = h_.epsilon,
+                        .out = x,
+                        .out_cols = size,
+                        .out_stride = size,
+                        .weight_rows = each ? heads : 1});
+}
+
+/// Brings queries, keys and values to the size that heads have in the cache.
+void LayerOps::pad_heads(std::int64_t rows) {
+  const auto pad = [&](const FloatBuffer& from, const FloatBuffer& to, std::int64_t heads) {
+    ops_.push_back(ResizeOp{from.data(), to.data(), rows * heads, h_.query_dim(), h_.head_dim});
+  };
+  pad(buffers_.q, buffers_.cell_q, shard_.query_heads());
+  pad(buffers_.k, buffers_.cell_k, shard_.kv_heads());
+  pad(buffers_.v, buffers_.cell_v, shard_.kv_heads());
+}
+
 /// For the heads on this rank.
 void LayerOps::add_attention(const LayerSpec& spec, const WeightSet& w, const LayerCache& cache, std::int64_t rows) {
   const std::int64_t q_heads = shard_.query_heads(), kv_heads = shard_.kv_heads();
-  const bool norms_heads = spec.qk_norm == QkNorm::kHead;
-  const bool latent = spec.latent_rank > 0;
-  float* q = latent ? buffers_.latent_q.data() : buffers_.q.data();
+  const bool latent = spec.latent_rank > 0, padded = h_.padding > 0, norms_heads = spec.qk_norm == QkNorm::kHead && !padded;
+  float* q = stores_other_queries() ? buffers_.cell_q.data() : buffers_.q.data();
+  const float* v = padded ? buffers_.cell_v.data() : buffers_.v.data();
   ops_.push_back(StoreOp{.q = q,
-                         .k = buffers_.k.data(),
-                         .v = latent ? nullptr : buffers_.v.data(),
+                         .k = padded ? buffers_.cell_k.data() : buffers_.k.data(),
+                         .v = latent ? nullptr : v,
                          .rows = rows,
                          .q_heads = q_heads,
                          .kv_heads = kv_heads,
@@ -150,7 +184,7 @@ void LayerOps::add_attention(const LayerSpec& spec, const WeightSet& w, const La
 void LayerOps::add_to_residual(const LayerSpec& spec, LinearOp product, Product with, const NormWeights& post) {
   const Interval own = shard_.rows(Extent::kDim);
   float *x = buffers_.x.data() + own.begin, *branch = buffers_.branch.data();
-  const bool direct = post.kind == NormKind::kNone && spec.residual_scale == 1;
+  const bool direct = post.kind == NormKind::kNone && spec.residual_scale == 1 && !with.weight->scale;
   product.parts[0] = {
       .weight = with.weight, .y = direct ? x : branch, .stride = direct ? h_.dim : own.count(), .bias = own_part(with.bias, Extent::kDim)};
   product.add = direct;
@@ -288,7 +322,8 @@ void LayerOps::add_logits(const WeightSet& w, float* x, std::int64_t rows) {
     add_output_norm(w, x, rows, false, x);
     output = {.x = x, .rows = rows, .cols = h_.dim, .parts = {}, .add = false};
   }
-  output.parts[0] = {.weight = &w.matrix(kOutput), .y = buffers_.logits.data()};
+  output.parts[0] = {
+      .weight = &w.matrix(kOutput), .y = buffers_.logits.data(), .bias = own_part(w.vector(kOutputBias), Extent::kVocabulary)};
   ops_.push_back(output);
   if (h_.logit_scale == 1 && h_.logit_softcap == 0) return;
   const std::int64_t logits = rows * shard_.rows(Extent::kVocabulary).count();

@@ -49,6 +49,9 @@ class LayerOps {
   void add_attention(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, std::int64_t rows);
   ExpertChoice all_heads(std::int64_t rows) const;
   void add_own_heads(const WeightSet& weights, LinearOp input);
+  void add_head_norm(const LayerSpec& spec, float* x, std::int64_t rows, Interval own, const float* weight);
+  void pad_heads(std::int64_t rows);
+  bool stores_other_queries() const { return h_.is_latent() || h_.padding > 0; }
   void add_latent_heads(const LayerSpec& spec, const WeightSet& weights, LinearOp input, std::int64_t rows);
   void add_values(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);
   void add_dense(const LayerSpec& spec, const WeightSet& weights, LinearOp input, std::int64_t rows);

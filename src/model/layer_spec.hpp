@@ -10,8 +10,13 @@
 namespace yamata {
 
 enum class NormKind { kNone, kRms, kLayer };
-/// RMSNorm of queries and keys before RoPE: of every head separately, or of all heads of a token together.
-enum class QkNorm { kNone, kHead, kToken };
+/// The norm of queries and keys before RoPE.
+enum class QkNorm {
+  kNone,
+  kHead,     ///< RMSNorm of every head, with the same weights
+  kToken,    ///< RMSNorm of all heads of a token together
+  kEachHead  ///< LayerNorm of every head, with weights of its own
+};
 /// The RoPE pairs of a head: 2i and 2i+1, or (GPT-NeoX) i and i + d/2.
 enum class RopeKind { kNone, kInterleaved, kNeox };
 
@@ -38,6 +43,7 @@ struct LayerSpec {
 
   bool parallel = false;     ///< attention and feed-forward read the same residual stream, and both are added to it
   float residual_scale = 1;  ///< factor for both before that
+  bool scaled = false;       ///< a matrix may have a factor of all its weights, in a tensor of its own
 
   // Feed-forward.
   NormKind ffn_norm = NormKind::kRms;

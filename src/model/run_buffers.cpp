@@ -13,7 +13,9 @@ void RunBuffers::reserve(const StageBuffers& sizes, std::int64_t rows, std::int6
   grow(v, rows, sizes.v);
   grow(attention, rows, sizes.attention);
   grow(low_queries, rows, sizes.low_queries);
-  grow(latent_q, rows, sizes.latent_q);
+  grow(cell_q, rows, sizes.cell_q);
+  grow(cell_k, rows, sizes.cell_k);
+  grow(cell_v, rows, sizes.cell_v);
   grow(head_pairs, rows, sizes.head_pairs);
   grow(gate, rows, sizes.gate);
   grow(up, rows, sizes.up);
@@ -32,9 +34,9 @@ void RunBuffers::reserve(const StageBuffers& sizes, std::int64_t rows, std::int6
 
 std::size_t RunBuffers::floats() const {
   std::size_t floats = 0;
-  for (const FloatBuffer* buffer :
-       {&x,         &input,  &q,      &k,      &v,      &attention, &low_queries, &latent_q, &gate,          &up,         &normed,
-        &ffn_input, &branch, &router, &choice, &angles, &chosen,    &logits,      &highest,  &expert_begins, &head_pairs, &head_begins})
+  for (const FloatBuffer* buffer : {&x,      &input,  &q,      &k,      &v,       &attention,     &low_queries, &cell_q,
+                                    &cell_k, &cell_v, &gate,   &up,     &normed,  &ffn_input,     &branch,      &router,
+                                    &choice, &angles, &chosen, &logits, &highest, &expert_begins, &head_pairs,  &head_begins})
     floats += buffer->size();
   return floats;
 }

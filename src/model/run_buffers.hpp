@@ -16,7 +16,9 @@ struct RunBuffers {
         v(unit, kOwn),
         attention(unit, kOwn),
         low_queries(unit, kOwn),
-        latent_q(unit, kOwn),
+        cell_q(unit, kOwn),
+        cell_k(unit, kOwn),
+        cell_v(unit, kOwn),
         gate(unit, kOwn),
         up(unit, kOwn),
         normed(unit, kOwn),
@@ -35,7 +37,7 @@ struct RunBuffers {
   void reserve(const StageBuffers& sizes, std::int64_t rows, std::int64_t logit_rows);
   std::size_t floats() const;
 
-  FloatBuffer x, input, q, k, v, attention, low_queries, latent_q, gate, up, normed, ffn_input, branch;
+  FloatBuffer x, input, q, k, v, attention, low_queries, cell_q, cell_k, cell_v, gate, up, normed, ffn_input, branch;
   FloatBuffer router;          // [rows][experts], then [rows] of the shared expert
   FloatBuffer choice;          // weights, pairs, tokens, chosen: [rows][experts used] each
   FloatBuffer angles;          // [ropes][rows][rotary_dim/2][2]

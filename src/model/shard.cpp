@@ -49,6 +49,7 @@ Shard::Shard(const Hyperparameters& h, std::span<const double> shares, int own)
     : own_(own),
       query_dim_(h.query_dim()),
       value_dim_(h.value_dim()),
+      key_dim_(h.key_dim()),
       cell_dim_(h.head_dim),
       group_(h.heads / h.kv_heads),
       latent_(h.is_latent()) {
@@ -56,8 +57,8 @@ Shard::Shard(const Hyperparameters& h, std::span<const double> shares, int own)
     throw UsageError(fmt::format("{} share a layer that can be cut into {}; let at most {} share it", counted(std::ssize(shares), "rank"),
                                  counted(most_members(h), "piece"), counted(most_members(h), "rank")));
   attention_ = cut(h.heads * value_dim_, head_grain(h), shares);
-  for (const std::int64_t columns : attention_) keys_.push_back(columns / value_dim_ / group_ * cell_dim_);
-  keys_.back() = h.kv_heads * cell_dim_;
+  for (const std::int64_t columns : attention_) keys_.push_back(columns / value_dim_ / group_ * key_dim_);
+  keys_.back() = h.kv_heads * key_dim_;
   ffn_ = cut(dense_columns(h), kBlock, shares);
   expert_ffn_ = cut(expert_columns(h), kBlock, shares);
   shared_ffn_ = cut(h.layer.shared_ffn, kBlock, shares);
@@ -77,7 +78,7 @@ Interval Shard::rows(Extent extent) const {
     }
     case Extent::kKeys: {
       const Interval heads = rows(Extent::kHeads);
-      return {heads.begin / group_ * cell_dim_, (heads.end + group_ - 1) / group_ * cell_dim_};
+      return {heads.begin / group_ * key_dim_, (heads.end + group_ - 1) / group_ * key_dim_};
     }
     case Extent::kValues:
       return own(attention_);

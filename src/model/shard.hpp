@@ -43,7 +43,7 @@ class Shard {
   /// This member's rows of a matrix with such rows; empty if every member has all of them.
   Interval rows(Extent extent) const;
   std::int64_t query_heads() const { return rows(Extent::kHeads).count(); }
-  std::int64_t kv_heads() const { return rows(Extent::kKeys).count() / cell_dim_; }
+  std::int64_t kv_heads() const { return rows(Extent::kKeys).count() / key_dim_; }
   /// The shape of this member's cache for this many layers.
   CacheShape cache_shape(std::int64_t layers) const {
     return {static_cast<int>(layers), static_cast<int>(kv_heads()), static_cast<int>(cell_dim_), !latent_};
@@ -55,7 +55,7 @@ class Shard {
   Interval own(std::span<const std::int64_t> cuts) const;
 
   int own_;
-  std::int64_t query_dim_, value_dim_, cell_dim_, group_;
+  std::int64_t query_dim_, value_dim_, key_dim_, cell_dim_, group_;
   bool latent_;
   std::span<const std::int64_t> widest_ffn() const { return expert_ffn_.back() > 0 ? expert_ffn_ : ffn_; }
   std::vector<std::int64_t> attention_, keys_, ffn_, expert_ffn_, shared_ffn_, residual_, vocabulary_;

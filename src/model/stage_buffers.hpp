@@ -14,9 +14,10 @@ struct StageBuffers {
   std::int64_t residual = 0;
   std::int64_t input = 0;  ///< of a product, if it is needed in floats
   std::int64_t q = 0, k = 0, v = 0, attention = 0, gate = 0, up = 0;
-  std::int64_t low_queries = 0, latent_q = 0, head_pairs = 0;  ///< of latent attention; numbers of the pairs of tokens and heads
-  std::int64_t normed = 0;                                     ///< input of attention or feed-forward, if its norm is a separate operation
-  std::int64_t ffn_input = 0;                                  ///< the same of a feed-forward that is parallel to attention
+  std::int64_t cell_q = 0, cell_k = 0, cell_v = 0;   ///< heads in the size that they have in the cache, where they have another in products
+  std::int64_t low_queries = 0, head_pairs = 0;      ///< of latent attention; numbers of the pairs of tokens and heads
+  std::int64_t normed = 0;                           ///< input of attention or feed-forward, if its norm is a separate operation
+  std::int64_t ffn_input = 0;                        ///< the same of a feed-forward that is parallel to attention
   std::int64_t branch = 0;                           ///< what is added to the residual stream, if other operations come before that
   std::int64_t router = 0;                           ///< logits of experts
   std::int64_t choice = 0;                           ///< of experts: weights, and numbers of the same size
@@ -28,7 +29,8 @@ struct StageBuffers {
     const LayerSpec& spec = h.layer;
     const std::int64_t used = spec.experts > 0 ? spec.experts_used : 0, own = shard.rows(Extent::kDim).count();
     const bool layer_norm = spec.attention_norm == NormKind::kLayer || spec.ffn_norm == NormKind::kLayer;
-    const bool branches = spec.residual_scale != 1 || spec.attention_post_norm != NormKind::kNone || spec.ffn_post_norm != NormKind::kNone;
+    const bool branches =
+        spec.residual_scale != 1 || spec.scaled || spec.attention_post_norm != NormKind::kNone || spec.ffn_post_norm != NormKind::kNone;
     StageBuffers b;
     b.residual = h.dim;
     b.input = shard.whole() && used == 0 && !h.is_latent() ? h.dim : h.widest_input();
@@ -37,8 +39,12 @@ struct StageBuffers {
     if (h.is_latent()) {
       const std::int64_t heads = shard.query_heads();
       b.q = std::max(b.q, shard.rows(Extent::kValues).count());  // values, too, when queries have been used
-      b.v = 0, b.latent_q = b.attention = heads * h.head_dim;
+      b.v = 0, b.cell_q = b.attention = heads * h.head_dim;
       b.low_queries = spec.query_rank, b.head_pairs = 2 * heads, b.head_begins = heads + 1;
+    }
+    if (h.padding > 0) {
+      b.cell_q = b.attention = shard.query_heads() * h.head_dim;
+      b.cell_k = b.cell_v = shard.kv_heads() * h.head_dim;
     }
     b.gate = b.up =
         std::max({shard.rows(Extent::kFfn).count(), used * shard.rows(Extent::kExpertFfn).count(), shard.rows(Extent::kSharedFfn).count()});
@@ -54,7 +60,7 @@ struct StageBuffers {
   static StageBuffers of(const Hyperparameters& h, LayerRange layers) { return of(h, layers, Shard(h)); }
   /// Of a run with this many tokens and rows of logits.
   std::int64_t floats(std::int64_t tokens, std::int64_t logit_rows) const {
-    const std::int64_t attends = q + k + v + attention + low_queries + latent_q + head_pairs;
+    const std::int64_t attends = q + k + v + attention + cell_q + cell_k + cell_v + low_queries + head_pairs;
     return tokens * (residual + input + attends + gate + up + normed + ffn_input + branch + router + choice + angles) +
            logit_rows * (chosen + logits + highest) + expert_begins + head_begins;
   }

@@ -15,6 +15,7 @@ constexpr HarmlessTensor kHarmlessTensors[] = {
     {"blk.*.attn_rot_embd.weight", "RoPE's frequencies, which the metadata give"},
     {"blk.*.attn.rotary_emb.inv_freq", "RoPE's frequencies, which the metadata give"},
     {"blk.*.attn_kv_b.weight", "beside attn_k_b and attn_v_b, which say the same"},
+    {"blk.*.input_scale", "for hardware that multiplies activations of four bits"},
     {"v.*", "for images"},
     {"mm.*", "for images"},
 };
@@ -46,7 +47,7 @@ std::span<const HarmlessTensor> harmless_tensors() { return kHarmlessTensors; }
 void require_all_read(const gguf::File& file, const Hyperparameters& h) {
   std::set<const gguf::Tensor*> read;
   for (const FoundTensor& found : find_tensors(file, h, {0, h.layers})) {
-    if (is_used(found, h)) read.insert(found.tensor);
+    if (is_used(found, h)) read.insert({found.tensor, found.scale});
   }
   for (const gguf::Tensor& tensor : file.tensors()) {
     const bool harmless =

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "node/counted.hpp"
 #include "node/cpu/kernels/kernels.hpp"
 #include "node/cpu/kernels/repack.hpp"
 #include "node/error.hpp"
@@ -24,11 +25,11 @@ std::int64_t length(Extent extent, const Hyperparameters& h, const LayerSpec& sp
     case Extent::kValues:
       return h.heads * h.value_dim();
     case Extent::kKeys:
-      return h.kv_heads * h.head_dim;
+      return h.kv_heads * h.key_dim();
     case Extent::kHeads:
       return h.heads;
     case Extent::kHeadDim:
-      return h.head_dim;
+      return h.query_dim();
     case Extent::kQueryRank:
       return spec.query_rank;
     case Extent::kLatentRank:
@@ -53,6 +54,14 @@ std::int64_t length(Extent extent, const Hyperparameters& h, const LayerSpec& sp
   return 0;
 }
 
+/// Whether a tensor NAME.weight may have a factor of all its weights, NAME.scale, beside it.
+bool may_have_scale(TensorRole role) {
+  using enum TensorRole;
+  constexpr TensorRole kScaled[] = {kQ,          kK,        kV,          kO,          kGate,     kUp,        kDown,
+                                    kExpertGate, kExpertUp, kExpertDown, kSharedGate, kSharedUp, kSharedDown};
+  return std::ranges::find(kScaled, role) != std::end(kScaled);
+}
+
 bool is_vector(const TensorRow& row) { return row.rows == Extent::kOne; }
 
 /// Part of a fused tensor: the number of rows (for a vector: values) of the whole, and those before this part.
@@ -61,7 +70,7 @@ struct Fused {
 };
 
 Fused fused_rows(const TensorRow& row, const Hyperparameters& h) {
-  const std::int64_t queries = h.heads * h.head_dim, keys = h.kv_heads * h.head_dim;
+  const std::int64_t queries = h.heads * h.query_dim(), keys = h.kv_heads * h.key_dim();
   if (row.fusion == Fusion::kLatent) {
     const std::int64_t rank = h.layer.latent_rank;
     return {rank + h.rotary_dim, row.role == TensorRole::kLatentRotary ? rank : 0};
@@ -105,9 +114,26 @@ class Finder {
     if (!find(name) && find(instead)) name = instead;
     if (row.optional && !find(name)) return;
     const gguf::Tensor& tensor = file_.tensor(full(name));
-    const FoundTensor found = of(row, tensor);
+    FoundTensor found = of(row, tensor);
     require_shape(row, tensor, found.rows, found.cols);
+    found.scale = scale_of(row, tensor, 1);
     found_.push_back(found);
+  }
+
+  /// The factors of a tensor's weights, if the file has them.
+  const gguf::Tensor* scale_of(const TensorRow& row, const gguf::Tensor& tensor, std::int64_t count) const {
+    constexpr std::string_view kWeight = ".weight";
+    if (!h_.layer.scaled || !may_have_scale(row.role) || !tensor.name.ends_with(kWeight)) return nullptr;
+    const std::string base = tensor.name.substr(0, tensor.name.size() - kWeight.size());
+    const gguf::Tensor* scale = file_.find(base + ".scale");
+    if (!scale) return nullptr;
+    if (scale->type != TensorType::F32 || scale->integer_bytes > 0 || scale->cols() * scale->rows() != count)
+      throw ModelError(
+          fmt::format("{}: tensor {} has not {} of F32; convert the model again", file_.name(), scale->name, counted(count, "value")));
+    const bool dense = row.role == TensorRole::kGate || row.role == TensorRole::kUp || row.role == TensorRole::kDown;
+    if (dense && file_.find(base + ".bias"))
+      throw ModelError(fmt::format("{}: tensor {} beside a bias is not supported", file_.name(), scale->name));
+    return scale;
   }
 
   /// The row's tensor, if it contains nothing else.
@@ -121,6 +147,7 @@ class Finder {
     FoundTensor found = of(row, tensor);
     require_shape(row, tensor, is_vector(row) ? 1 : part.all, is_vector(row) ? part.all : found.cols);
     found.begin = static_cast<std::size_t>(part.before) * (is_vector(row) ? sizeof(float) : found.row_bytes());
+    found.scale = scale_of(row, tensor, 1);
     found_.push_back(found);
   }
 
@@ -136,6 +163,7 @@ class Finder {
             fmt::format("{}: tensor {} has another type than the experts before it; convert the model again", file_.name(), tensor.name));
       }
       found.copy = e, found.of_expert = true;
+      if (merged) found.scale = e == 0 ? scale_of(row, tensor, spec_.experts) : found_.back().scale;
       if (merged) found.begin = static_cast<std::size_t>(e * found.rows) * found.row_bytes();
       found_.push_back(found);
     }
@@ -223,6 +251,7 @@ void WeightSet::put(const FoundTensor& found) {
     matrix.data = reinterpret_cast<const std::byte*>(transposed_.back().get());
     matrix.row_bytes = static_cast<std::size_t>(found.cols) * sizeof(float);
   }
+  if (found.scale) matrix.scale = reinterpret_cast<const float*>(found.scale->data) + std::max<std::int64_t>(0, found.copy);
   if (found.copy >= 0)
     copies_[found.role].push_back(matrix);
   else
@@ -265,11 +294,12 @@ std::vector<Matrix*> StageWeights::factors(LayerRange of) {
 
 std::vector<std::span<const std::byte>> stage_tensors(const gguf::File& file, const Hyperparameters& h, LayerRange range,
                                                       const Shard& shard, bool experts) {
-  std::vector<std::span<const std::byte>> tensors;
+  std::vector<std::span<const std::byte>> tensors, scales;
   const gguf::Tensor* embedding = nullptr;
   for (const FoundTensor& found : find_tensors(file, h, range, shard)) {
     if ((found.of_expert && !experts) || found.transposed) continue;
     const std::span<const std::byte> bytes = found.bytes();
+    if (found.scale && found.copy <= 0) scales.push_back({found.scale->data, found.scale->bytes});
     if (found.role == TensorRole::kEmbedding) embedding = found.tensor;
     if (found.role == TensorRole::kOutput && found.tensor == embedding) continue;  // the same bytes are in the list already
     std::span<const std::byte>* before = tensors.empty() ? nullptr : &tensors.back();
@@ -278,6 +308,7 @@ std::vector<std::span<const std::byte>> stage_tensors(const gguf::File& file, co
     else
       tensors.push_back(bytes);
   }
+  tensors.insert(tensors.end(), scales.begin(), scales.end());
   return tensors;
 }
 

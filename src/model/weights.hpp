@@ -20,8 +20,9 @@ struct FoundTensor {
   Interval here{};                  ///< its rows that this rank holds
   std::int64_t copy = -1;           ///< number of its expert or head; -1: there is only one
   bool of_expert = false;
-  bool transposed = false;  ///< it is transposed in the file; a transposed copy is made, as floats
-  std::size_t begin = 0;    ///< bytes of the tensor before its first row
+  bool transposed = false;              ///< it is transposed in the file; a transposed copy is made, as floats
+  std::size_t begin = 0;                ///< bytes of the tensor before its first row
+  const gguf::Tensor* scale = nullptr;  ///< the factors of all its weights, one for each copy; null: 1
 
   /// Bytes of a row in the file.
   std::size_t row_bytes() const { return yamata::row_bytes(tensor->type, transposed ? rows : cols); }

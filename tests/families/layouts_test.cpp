@@ -14,12 +14,12 @@
 #include "src/model/transformer_stage.hpp"
 #include "src/quantize/quantize.hpp"
 #include "tests/families/tiny_model.hpp"
+#include "tests/finish.hpp"
 #include "tests/temporary_folder.hpp"
 #include "tests/thorough.hpp"
 #ifdef YAMATA_EMULATED_DEVICE
 #include "node/cuda/cuda_unit.hpp"
 #include "node/cuda/emulation/emulated_device.hpp"
-#include "tests/finish.hpp"
 #endif
 
 namespace yamata::families_test {

@@ -18,8 +18,9 @@ struct Shape {
   bool layer_norm = false, norm_bias = true;
   std::vector<const char*> norms{"attn_norm", "ffn_norm"};
   bool fused_qkv = false, qkv_bias = false, other_bias = false;
+  bool output_bias = false, scales = false;
   bool expert_bias = false, choice_bias = false, shared_score = false, sinks = false;
-  enum { kNone, kHead, kToken } qk_norm = kNone;
+  enum { kNone, kHead, kToken, kEachHead } qk_norm = kNone;
   enum { kGated, kFusedGate, kPlain } feed_forward = kGated;
   std::int64_t experts = 0, expert_ffn = 96, shared_ffn = 0, dense_layers = 0;
   bool single_experts = false;
@@ -64,6 +65,7 @@ class Builder {
     m.tensor("token_embd.weight", {s.dim, ModelWriter::kVocabulary}, s.output ? Like::kEmbedding : Like::kOutput);
     norm("output_norm");
     if (s.output) m.tensor("output.weight", {s.dim, ModelWriter::kVocabulary}, Like::kOutput);
+    if (s.output_bias) vector("output.bias", ModelWriter::kVocabulary);
     if (s.experts > 0) {
       m.count("expert_count", s.experts).count("expert_used_count", kExpertsUsed);
       if (s.expert_ffn != s.ffn) m.count("expert_feed_forward_length", s.expert_ffn);
@@ -99,6 +101,11 @@ class Builder {
   void matrix(const std::string& name, std::int64_t cols, std::int64_t rows, bool bias) {
     m.tensor(at_ + name + ".weight", {cols, rows}, like(name));
     if (bias) vector(name + ".bias", rows);
+    if (s.scales) scale(name, 1);
+  }
+  void scale(const std::string& name, std::int64_t count) {
+    m.tensor(at_ + name + ".scale", {count}, Like::kNorm);
+    m.tensor(at_ + name + ".input_scale", {count}, Like::kNorm);
   }
 
   std::int64_t value_dim() const { return s.plain_dim + 16; }
@@ -139,7 +146,10 @@ class Builder {
       matrix("attn_k", s.dim, keys, s.qkv_bias);
       matrix("attn_v", s.dim, keys, s.qkv_bias);
     }
-    if (s.qk_norm != Shape::kNone) {
+    if (s.qk_norm == Shape::kEachHead) {
+      m.tensor(at_ + "attn_q_norm.weight", {s.head_dim, s.heads}, Like::kNorm);
+      m.tensor(at_ + "attn_k_norm.weight", {s.head_dim, s.kv_heads}, Like::kNorm);
+    } else if (s.qk_norm != Shape::kNone) {
       m.tensor(at_ + "attn_q_norm.weight", {s.qk_norm == Shape::kHead ? s.head_dim : queries}, Like::kNorm);
       m.tensor(at_ + "attn_k_norm.weight", {s.qk_norm == Shape::kHead ? s.head_dim : keys}, Like::kNorm);
     }
@@ -177,6 +187,7 @@ class Builder {
       const std::int64_t cols = part == "down" ? s.expert_ffn : s.dim, rows = part == "down" ? s.dim : s.expert_ffn;
       const std::string merged = at_ + "ffn_" + part + "_exps.weight";
       if (!s.single_experts) m.tensor(merged, {cols, rows, s.experts}, like("ffn_" + part));
+      if (s.scales) scale("ffn_" + part + "_exps", s.experts);
       if (s.expert_bias) m.tensor(at_ + "ffn_" + part + "_exps.bias", {rows, s.experts}, Like::kBias);
       for (std::int64_t e = 0; s.single_experts && e < s.experts; ++e) {
         const std::string number = "." + std::to_string(e);

@@ -67,6 +67,17 @@ Builder make_llama_bias() {
   shape.qkv_bias = shape.other_bias = true;
   return Builder(shape);
 }
+Builder make_llama_scale() {
+  Shape shape = llama();
+  shape.qkv_bias = shape.scales = true;
+  return Builder(shape);
+}
+template <std::int64_t head_dim, std::int64_t heads, std::int64_t kv_heads>
+Builder make_llama_heads() {
+  Shape shape = llama();
+  shape.heads = heads, shape.kv_heads = kv_heads, shape.head_dim = shape.rotary_dim = head_dim;
+  return Builder(shape);
+}
 Builder make_mixtral() { return Builder(mixtral()); }
 Builder make_mixtral_single() {
   Shape shape = mixtral();
@@ -85,6 +96,16 @@ Builder make_qwen2() {
   shape.heads = 6, shape.kv_heads = 2;
   return Builder(shape);
 }
+Builder make_qwen2_bias() {
+  Shape shape = of_qwen("qwen2");
+  shape.heads = 6, shape.kv_heads = 2, shape.output_bias = true;
+  return Builder(shape);
+}
+Builder make_qwen3_heads() {
+  Shape shape{.architecture = "qwen3", .heads = 8, .kv_heads = 2, .head_dim = 24, .rotary_dim = 24};
+  shape.qk_norm = Shape::kHead;
+  return Builder(shape);
+}
 Builder make_qwen3() {
   Shape shape{.architecture = "qwen3", .heads = 5, .kv_heads = 1};
   shape.qk_norm = Shape::kHead;
@@ -100,6 +121,11 @@ Builder make_qwen2moe() {
 Builder make_qwen3moe() {
   Shape shape{.architecture = "qwen3moe", .heads = 5, .kv_heads = 1};
   shape.qk_norm = Shape::kHead, shape.experts = kExperts;
+  return Builder(shape);
+}
+Builder make_qwen3moe_scale() {
+  Shape shape{.architecture = "qwen3moe", .heads = 5, .kv_heads = 1};
+  shape.qk_norm = Shape::kHead, shape.experts = kExperts, shape.scales = true;
   return Builder(shape);
 }
 Builder make_gemma2() {
@@ -146,6 +172,15 @@ Builder make_command_r() {
   b.m.real("logit_scale", 0.5);
   return b;
 }
+/// With as many layers as llama.cpp recognises Command R+ by.
+Builder make_command_r_plus() {
+  Shape shape{.architecture = "command-r", .layers = 64, .dim = 64, .heads = 4, .kv_heads = 2, .head_dim = 16, .rotary_dim = 16, .ffn = 96};
+  shape.norms = {"attn_norm"}, shape.output = false;
+  shape.layer_norm = true, shape.norm_bias = false, shape.qk_norm = Shape::kEachHead;
+  Builder b(shape);
+  b.m.real("logit_scale", 0.5);
+  return b;
+}
 Builder make_starcoder2() {
   Shape shape{.architecture = "starcoder2", .layer_norm = true, .qkv_bias = true, .other_bias = true};
   shape.feed_forward = Shape::kPlain;
@@ -153,6 +188,13 @@ Builder make_starcoder2() {
 }
 Builder make_gptneox() {
   Builder b(gptneox());
+  b.m.boolean("use_parallel_residual", true);
+  return b;
+}
+Builder make_gptneox_heads() {
+  Shape shape = gptneox();
+  shape.heads = shape.kv_heads = 24, shape.head_dim = 8, shape.rotary_dim = 4;
+  Builder b(shape);
   b.m.boolean("use_parallel_residual", true);
   return b;
 }
@@ -236,15 +278,21 @@ Builder make_deepseek2_nextn() {
 constexpr Row kRows[] = {
     {"llama", make_llama},
     {"llama-bias", make_llama_bias},
+    {"llama-scale", make_llama_scale},
+    {"llama-heads-100", make_llama_heads<100, 16, 4>},
+    {"llama-heads-120", make_llama_heads<120, 8, 1>},
     {"mixtral", make_mixtral},
     {"mixtral-single", make_mixtral_single},
     {"qwen", make_qwen},
     {"qwen2", make_qwen2},
+    {"qwen2-bias", make_qwen2_bias},
     {"qwen3", make_qwen3},
+    {"qwen3-heads-24", make_qwen3_heads},
     {"falcon-7b", make_falcon_7b},
     {"falcon-40b", make_falcon_40b},
     {"qwen2moe", make_qwen2moe},
     {"qwen3moe", make_qwen3moe},
+    {"qwen3moe-scale", make_qwen3moe_scale},
     {"gemma2", make_gemma2},
     {"gemma3", make_gemma3},
     {"phi3", make_phi3},
@@ -256,10 +304,12 @@ constexpr Row kRows[] = {
     {"starcoder2", make_starcoder2},
     {"gptneox", make_gptneox},
     {"gptneox-sequential", make_gptneox_sequential},
+    {"gptneox-heads-8", make_gptneox_heads},
     {"deepseek2", make_deepseek2},
     {"deepseek2-merged", make_deepseek2_merged},
     {"deepseek2-lite", make_deepseek2_lite},
     {"command-r", make_command_r},
+    {"command-r-plus", make_command_r_plus},
     {"gpt-oss", make_gpt_oss},
     {"glm4moe", make_glm4moe},
 };

@@ -138,14 +138,32 @@ TEST(Family, TensorThatNothingReads_isRefusedByName_unlessItIsHarmless) {
     return refusal([&] { require_all_read(file, Hyperparameters::read(file)); });
   };
   EXPECT_EQ(refusal_with("blk.1.attn_q.bias", {64}), "");
-  for (const char* name : {"blk.1.attn_rot_embd.weight", "v.blk.0.ln1.weight", "mm.0.weight"})
+  for (const char* name : {"blk.1.attn_rot_embd.weight", "v.blk.0.ln1.weight", "mm.0.weight", "blk.0.attn_q.input_scale"})
     EXPECT_EQ(refusal_with(name, {8}), "") << name;
   EXPECT_EQ(refusal_with("rope_freqs.weight", {8}), "");
-  for (const char* name : {"output.bias", "blk.0.attn_norm.bias", "output_norm.bias", "blk.1.attn_q_norm.weight", "blk.0.attn_v.scale",
+  EXPECT_EQ(refusal_with("output.bias", {10}), "");
+  EXPECT_EQ(refusal_with("blk.0.attn_v.scale", {1}), "");
+  for (const char* name : {"blk.0.attn_norm.bias", "output_norm.bias", "blk.1.attn_q_norm.weight", "output.scale", "blk.0.attn_norm.scale",
                            "blk.0.attn_q.weight.absmax", "blk.2.attn_norm.weight", "blk.1.ffn_gate_inp.weight", "blk.0.attn_qkv.weight"}) {
     EXPECT_EQ(refusal_with(name, {64}).find(std::string("test.gguf: tensor ") + name + " is not supported in files of 'llama'"), 0u)
         << name;
   }
+}
+
+TEST(Family, ScaleOfAMatrix_mustBeOneValueAndBesideNoBiasOfAFeedForward) {
+  ModelFile model = llama_file();
+  const auto refused = [&] {
+    const gguf::File file = model.read();
+    return refusal([&] { StageWeights::find(file, Hyperparameters::read(file), {0, 2}); });
+  };
+  model.tensors["blk.1.ffn_up.scale"] = {2};
+  EXPECT_EQ(refused(), "test.gguf: tensor blk.1.ffn_up.scale has not 1 value of F32; convert the model again");
+  model.tensors["blk.1.ffn_up.scale"] = {1};
+  EXPECT_EQ(refused(), "");
+  model.tensors["blk.1.ffn_up.bias"] = {96};
+  EXPECT_EQ(refused(), "test.gguf: tensor blk.1.ffn_up.scale beside a bias is not supported");
+  const gguf::File file = model.read();
+  EXPECT_TRUE(Hyperparameters::read(file).layer.scaled);
 }
 
 TEST(Family, FactorsPerPair_areReadForTheirScalingOnly) {

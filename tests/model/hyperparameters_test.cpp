@@ -217,9 +217,21 @@ TEST(Hyperparameters, HeadCountsThatDoNotFit_areRefused) {
   expect_refusal("llama.attention.head_count_kv", std::uint64_t{8}, "llama.attention.head_count_kv is 8, outside 1..4");
   expect_refusal("llama.attention.head_count_kv", std::uint64_t{0}, "llama.attention.head_count_kv is 0");
   expect_refusal("llama.attention.head_count", std::uint64_t{0}, "llama.attention.head_count is 0");
-  expect_refusal("llama.attention.head_count", std::uint64_t{8}, "head size 8");
   expect_refusal("llama.attention.head_count", std::uint64_t{128}, "head size 0");  // more heads than dimensions
-  expect_refusal("llama.attention.key_length", std::uint64_t{1024}, "head size 1024 is not a multiple of 16 up to 576");
+  expect_refusal("llama.attention.key_length", std::uint64_t{1024}, "head size 1024 is not between 1 and 576");
+}
+
+TEST(Hyperparameters, HeadsOfOtherSizesThanMultiplesOf16_areCachedInMultiplesOf32) {
+  for (const auto& [size, cached] : {std::pair{8, 32}, {24, 32}, {48, 48}, {80, 80}, {100, 128}, {120, 128}}) {
+    ModelFile file = small_llama();
+    for (const char* key : {"llama.attention.key_length", "llama.attention.value_length"}) file.set(key, static_cast<std::uint64_t>(size));
+    const Hyperparameters h = read(file);
+    EXPECT_EQ(h.head_dim, cached);
+    EXPECT_EQ(h.query_dim(), size);
+    EXPECT_EQ(h.key_dim(), size);
+    EXPECT_EQ(h.value_dim(), size);
+    EXPECT_EQ(h.rotary_dim, size);
+  }
 }
 
 TEST(Hyperparameters, CountsOutOfRange_areRefused) {

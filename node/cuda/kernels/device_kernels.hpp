@@ -94,11 +94,11 @@ struct CopyArgs {
   Activation activation = Activation::kNone;
 };
 
-/// y[row][begin..end) += bias[begin..end)
+/// y[row][begin..end) = *scale y[row][begin..end) + bias[begin..end)
 struct BiasArgs {
   float* y;
   std::int64_t stride, rows, begin, end;
-  const float* bias;
+  const float *bias = nullptr, *scale = nullptr;  ///< null: without
 };
 
 /// NormOp, on whole rows.
@@ -110,6 +110,14 @@ struct NormArgs {
   float epsilon;
   float* out;
   std::int64_t out_begin, out_cols, out_stride;
+  std::int64_t weight_rows = 1;
+};
+
+/// ResizeOp.
+struct ResizeArgs {
+  const float* from;
+  float* to;
+  std::int64_t rows, from_cols, to_cols;
 };
 
 /// AddOp. With `weights` of experts, a row is the sum of `used` rows of `from`, whose numbers are in `pairs`.
@@ -212,6 +220,7 @@ struct DeviceKernels {
   void (*gather)(const GatherArgs&, Stream);
   void (*add_bias)(const BiasArgs&, Stream);
   void (*norm)(const NormArgs&, Stream);
+  void (*resize)(const ResizeArgs&, Stream);
   void (*add)(const AddArgs&, Stream);
   void (*scale)(const ScaleArgs&, Stream);
   void (*highest)(const HighestArgs&, Stream);

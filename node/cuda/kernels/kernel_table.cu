@@ -19,7 +19,7 @@ namespace {
 
 constexpr DeviceKernels make_table() {
   using namespace YAMATA_DEVICE_SET;
-  DeviceKernels t{{},  make_input, encode,  decode, copy,   gather, add_bias,   norm,
+  DeviceKernels t{{},  make_input, encode,  decode, copy,   gather, add_bias,   norm,      resize,
                   add, scale,      highest, store,  attend, merge,  raise_flag, await_flag};
   t.formats[static_cast<int>(TensorType::F32)] = &kF32;
   t.formats[static_cast<int>(TensorType::F16)] = &kF16;

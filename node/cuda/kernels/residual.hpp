@@ -56,17 +56,27 @@ YAMATA_KERNEL void YAMATA_BOUNDS(kRowThreads) norm_row(const NormArgs a) {
     const double away = static_cast<double>(v) - mean;
     return away * away;
   });
+  const float* weight = a.weight + static_cast<std::int64_t>(simt::block_x()) % a.weight_rows * a.cols;
   const float center = static_cast<float>(mean), factor = inverse_rms(squares, a.cols, a.epsilon);
   for (std::int64_t i = simt::thread(); i < a.out_cols; i += kRowThreads) {
     const std::int64_t col = a.out_begin + i;
-    const float normed = (x[col] - center) * factor * a.weight[col];
+    const float normed = (x[col] - center) * factor * weight[col];
     out[i] = a.bias ? normed + a.bias[col] : normed;
   }
 }
 
 YAMATA_KERNEL void YAMATA_BOUNDS(kRowThreads) add_bias_to_rows(const BiasArgs a) {
   const std::int64_t col = a.begin + static_cast<std::int64_t>(simt::block_x()) * kRowThreads + simt::thread();
-  if (simt::within(col, a.end)) a.y[static_cast<std::int64_t>(simt::block_y()) * a.stride + col] += a.bias[col];
+  if (!simt::within(col, a.end)) return;
+  float& y = a.y[static_cast<std::int64_t>(simt::block_y()) * a.stride + col];
+  const float scaled = a.scale ? y * *a.scale : y;
+  y = a.bias ? scaled + a.bias[col] : scaled;
+}
+
+YAMATA_KERNEL void YAMATA_BOUNDS(kRowThreads) resize_rows(const ResizeArgs a) {
+  const std::int64_t row = simt::block_x();
+  for (std::int64_t col = simt::thread(); col < a.to_cols; col += kRowThreads)
+    a.to[row * a.to_cols + col] = simt::within(col, a.from_cols) ? a.from[row * a.from_cols + col] : 0.0f;
 }
 
 YAMATA_KERNEL void YAMATA_BOUNDS(kRowThreads) add_to_rows(const AddArgs a) {
@@ -100,6 +110,10 @@ void norm(const NormArgs& a, Stream stream) {
 
 void add_bias(const BiasArgs& a, Stream stream) {
   if (a.rows > 0 && a.begin < a.end) simt::launch(&add_bias_to_rows, row_grid(a.end - a.begin, a.rows), kRowThreads, 0, stream, a);
+}
+
+void resize(const ResizeArgs& a, Stream stream) {
+  if (a.rows > 0) simt::launch(&resize_rows, {static_cast<unsigned>(a.rows), 1}, kRowThreads, 0, stream, a);
 }
 
 void add(const AddArgs& a, Stream stream) {

@@ -188,13 +188,15 @@ void multiply(OpContext& c, const LinearOp& op, const Input& input, const Rows& 
   flush();
 }
 
-void add_biases(OpContext& c, const LinearOp& op, const Rows& rows) {
+void scale_and_add_biases(OpContext& c, const LinearOp& op, const Rows& rows) {
   for (const LinearOp::Part& part : op.parts) {
-    if (!part.weight || !part.bias) continue;
+    const float* scale = part.weight ? part.weight[rows.expert].scale : nullptr;
+    if (!part.weight || (!part.bias && !scale)) continue;
     const std::int64_t count = part.weight->rows, stride = part.stride > 0 ? part.stride : count;
-    const float* bias = c.memory.at(part.bias + rows.expert * part.bias_stride, static_cast<std::size_t>(count));
-    c.kernels().add_bias({results_of(c, op, part, stride, rows), stride, rows.count, part.outputs.begin, part.outputs.end_of(count), bias},
-                         c.stream());
+    BiasArgs a{results_of(c, op, part, stride, rows), stride, rows.count, part.outputs.begin, part.outputs.end_of(count)};
+    if (part.bias) a.bias = c.memory.at(part.bias + rows.expert * part.bias_stride, static_cast<std::size_t>(count));
+    if (scale) a.scale = c.memory.at(scale, 1);
+    c.kernels().add_bias(a, c.stream());
     c.check("adding biases");
   }
 }
@@ -210,7 +212,7 @@ bool run(OpContext& c, const LinearOp& op) {
     const Rows rows{first, op.experts.any() ? op.experts.first[expert + 1] - first : op.rows, expert};
     if (rows.count == 0) continue;
     multiply(c, op, input->rows(first, rows.count, op.cols), rows);
-    add_biases(c, op, rows);
+    scale_and_add_biases(c, op, rows);
   }
   return true;
 }

@@ -51,6 +51,7 @@ bool run(OpContext& context, const AllGatherOp& op);
 bool run(OpContext& context, const BarrierOp& op);
 bool run(OpContext& context, const NormOp& op);
 bool run(OpContext& context, const AddOp& op);
+bool run(OpContext& context, const ResizeOp& op);
 bool run(OpContext& context, const ScaleOp& op);
 bool run(OpContext& context, const HighestOp& op);
 bool run(OpContext& context, const RouterOp& op);

@@ -48,13 +48,21 @@ bool run(OpContext& c, const NormOp& op) {
     take_columns(c, all, {0, op.rows}, whole, op.cols);
     a.x = whole, a.x_stride = op.cols;
   }
-  a.weight = c.memory.at(op.weight, static_cast<std::size_t>(op.cols));
+  a.weight = c.memory.at(op.weight, static_cast<std::size_t>(op.weight_rows * op.cols)), a.weight_rows = op.weight_rows;
   if (op.bias && op.centered) a.bias = c.memory.at(op.bias, static_cast<std::size_t>(op.cols));
   a.centered = op.centered, a.epsilon = op.epsilon;
   a.out_begin = op.out_begin, a.out_cols = op.out_cols, a.out_stride = op.out_stride;
   a.out = c.memory.at(op.out, op.rows > 0 ? static_cast<std::size_t>((op.rows - 1) * op.out_stride + op.out_cols) : 0);
   c.kernels().norm(a, c.stream());
   c.check("a norm");
+  return true;
+}
+
+bool run(OpContext& c, const ResizeOp& op) {
+  const float* from = c.memory.at(op.from, static_cast<std::size_t>(op.rows * op.from_cols));
+  c.kernels().resize({from, c.memory.at(op.to, static_cast<std::size_t>(op.rows * op.to_cols)), op.rows, op.from_cols, op.to_cols},
+                     c.stream());
+  c.check("resizing rows");
   return true;
 }
 

@@ -24,35 +24,52 @@ std::vector<float> reals(std::size_t count, unsigned seed) {
 }
 
 /// Rows of 300, some columns of which are asked for; in place where all are.
-bool norm_holds(const TestDevice& device, std::int64_t cols, bool centered, bool biased, bool in_place) {
+bool norm_holds(const TestDevice& device, std::int64_t cols, bool centered, bool biased, bool in_place, std::int64_t weight_rows = 1) {
   const std::int64_t rows = 3, stride = cols + 3, begin = in_place ? 0 : cols / 3, count = in_place ? cols : cols - cols / 2;
   std::vector<float> x = reals(static_cast<std::size_t>(rows * stride), 1), out(in_place ? 0 : x.size(), 2.0f);
-  const std::vector<float> weight = reals(static_cast<std::size_t>(cols), 2), bias = reals(static_cast<std::size_t>(cols), 3);
+  const std::vector<float> weight = reals(static_cast<std::size_t>(weight_rows * cols), 2), bias = reals(static_cast<std::size_t>(cols), 3);
   const Array<float> device_x = device.array(x), device_out = device.array(out), device_weight = device.array(weight),
                      device_bias = device.array(bias);
   device.kernels().norm({device_x.data(), stride, rows, cols, device_weight.data(), biased ? device_bias.data() : nullptr, centered, 1e-5f,
-                         in_place ? device_x.data() : device_out.data(), begin, count, stride},
+                         in_place ? device_x.data() : device_out.data(), begin, count, stride, weight_rows},
                         device.stream());
   device.finish();
   NormOp op{};
   op.x = x.data(), op.rows = rows, op.cols = cols, op.x_stride = stride, op.weight = weight.data();
   op.bias = biased ? bias.data() : nullptr, op.centered = centered, op.epsilon = 1e-5f;
-  op.out = in_place ? x.data() : out.data(), op.out_begin = begin, op.out_cols = count, op.out_stride = stride;
+  op.out = in_place ? x.data() : out.data(), op.out_begin = begin, op.out_cols = count, op.out_stride = stride,
+  op.weight_rows = weight_rows;
   compute(op);
   return cpu::bits(device_x.values()) == cpu::bits(x) && cpu::bits(device_out.values()) == cpu::bits(out);
 }
 
-bool bias_holds(const TestDevice& device) {
+bool bias_holds(const TestDevice& device, bool biased, bool scaled) {
   constexpr std::int64_t kRows = 2, kStride = 310, kBegin = 5, kEnd = 305;
   std::vector<float> y = reals(kRows * kStride, 1);
   const std::vector<float> bias = reals(kEnd, 2);
-  const Array<float> device_y = device.array(y), device_bias = device.array(bias);
-  device.kernels().add_bias({device_y.data(), kStride, kRows, kBegin, kEnd, device_bias.data()}, device.stream());
+  const Array<float> device_y = device.array(y), device_bias = device.array(bias), device_scale = device.array(std::vector{0.7f});
+  device.kernels().add_bias(
+      {device_y.data(), kStride, kRows, kBegin, kEnd, biased ? device_bias.data() : nullptr, scaled ? device_scale.data() : nullptr},
+      device.stream());
   device.finish();
   for (std::int64_t row = 0; row < kRows; ++row) {
-    for (std::int64_t i = kBegin; i < kEnd; ++i) y[static_cast<std::size_t>(row * kStride + i)] += bias[static_cast<std::size_t>(i)];
+    for (std::int64_t i = kBegin; i < kEnd; ++i) {
+      float& value = y[static_cast<std::size_t>(row * kStride + i)];
+      if (scaled) value *= 0.7f;
+      if (biased) value += bias[static_cast<std::size_t>(i)];
+    }
   }
   return cpu::bits(device_y.values()) == cpu::bits(y);
+}
+
+bool resize_holds(const TestDevice& device, std::int64_t from_cols, std::int64_t to_cols) {
+  constexpr std::int64_t kRows = 3;
+  std::vector<float> from = reals(static_cast<std::size_t>(kRows * from_cols), 7), to(static_cast<std::size_t>(kRows * to_cols), 2.0f);
+  const Array<float> device_from = device.array(from), device_to = device.array(to);
+  device.kernels().resize({device_from.data(), device_to.data(), kRows, from_cols, to_cols}, device.stream());
+  device.finish();
+  compute(ResizeOp{from.data(), to.data(), kRows, from_cols, to_cols});
+  return cpu::bits(device_to.values()) == cpu::bits(to);
 }
 
 enum class Sum { kPlain, kGated, kExperts };
@@ -121,7 +138,12 @@ std::vector<Scene> residual_scenes() {
     }
   }
   scenes.push_back({"norm of a long row", [](const TestDevice& device) { return norm_holds(device, 4200, true, true, false); }});
-  scenes.push_back({"biases", bias_holds});
+  scenes.push_back(
+      {"norm with weights of each row", [](const TestDevice& device) { return norm_holds(device, 24, true, false, true, 2); }});
+  for (const int which : {1, 2, 3})
+    scenes.push_back({"biases and scales", [=](const TestDevice& device) { return bias_holds(device, which & 1, which & 2); }});
+  for (const std::pair<int, int> cols : {std::pair{100, 128}, {128, 100}, {8, 32}, {300, 320}})
+    scenes.push_back({"resized rows", [=](const TestDevice& device) { return resize_holds(device, cols.first, cols.second); }});
   for (const Sum kind : {Sum::kPlain, Sum::kGated, Sum::kExperts})
     scenes.push_back({"sum", [=](const TestDevice& device) { return sum_holds(device, kind); }});
   for (const float cap : {0.0f, 30.0f}) scenes.push_back({"scale", [=](const TestDevice& device) { return scale_holds(device, cap); }});
