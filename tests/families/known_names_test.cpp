@@ -1,5 +1,5 @@
-// What becomes of every metadata key and tensor that PyPI's `gguf` names for a family (list_names.py): docs/results/family-names.csv, which
-// YAMATA_RENEW_NAMES=1 writes anew.
+// What becomes of every metadata key and tensor that llama.cpp's loader or PyPI's `gguf` names for a family (list_names.py):
+// docs/results/family-names.csv, which YAMATA_RENEW_NAMES=1 writes anew.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -48,12 +48,12 @@ class Probe {
     });
   }
 
-  /// The same. A tensor that is not in the file has one element.
+  /// The same. A tensor that is not in the file has three elements, as none of a model.
   std::string tensor(const std::string& name) {
     if (file_->find(name)) return "read";
     added_ = name;
     const std::string found =
-        outcome(name, [&](gguf::Writer& writer) { writer.add_tensor(name, TensorType::F32, std::vector<std::int64_t>{1}); });
+        outcome(name, [&](gguf::Writer& writer) { writer.add_tensor(name, TensorType::F32, std::vector<std::int64_t>{3}); });
     added_.clear();
     return found;
   }
@@ -81,7 +81,7 @@ class Probe {
     for (const gguf::Tensor& tensor : file_->tensors()) {
       if (is_kept(tensor)) writer.data({tensor.data, tensor.bytes});
     }
-    if (!added_.empty()) writer.data(std::vector<std::byte>(4));
+    if (!added_.empty()) writer.data(std::vector<std::byte>(12));
     return read(bytes, name);
   }
 
@@ -134,7 +134,8 @@ TEST(KnownNames, EveryKeyAndTensor_isReadHarmlessOrRefusedByName) {
     ASSERT_EQ(probe.unchanged(), "harmless") << family.name;
     for (const std::string& key : keys) table[{"key", key}][family.name] = probe.key(key);
     for (const std::string& name : tensors.at(family.name)) {
-      for (const char* ending : {".weight", ".bias", ".scale"}) table[{"tensor", name + ending}][family.name] = probe.tensor(name + ending);
+      for (const char* ending : {".weight", ".bias", ".scale", ".input_scale"})
+        table[{"tensor", name + ending}][family.name] = probe.tensor(name + ending);
     }
   }
   const std::string path = test::source_path("/docs/results/family-names.csv"), found = to_csv(table);
