@@ -62,7 +62,8 @@ std::size_t ForcedText::depth(GrammarReader::Place place, Place where) const {
 }
 
 std::string ForcedText::blanks(Place where, std::size_t depth) const {
-  const bool like_opening = where == kBeforeClosing && !blanks_[where].known;
+  const bool indented = where == kAfterComma && blanks_[kAfterOpening].start == "\n";
+  const bool like_opening = !blanks_[where].known && (where == kBeforeClosing || indented);
   const Blanks& known = blanks_[like_opening ? kAfterOpening : where];
   return known.start + std::string(known.start == "\n" ? known.per_level * depth : 0, known.blank);
 }

@@ -182,6 +182,8 @@ TEST(ForcedText, continuation_isWhatLeavesNoChoice) {
   EXPECT_EQ(continued(grammar, "{\"name\": \"a\""), ", \"kind\": \"cat\", \"n\": {\"x\": null, \"y\": null}}");
   EXPECT_EQ(continued(grammar, "{\"name\":\"a\","), " \"kind\":\"cat\", \"n\":{\"x\":null, \"y\":null}}");
   EXPECT_EQ(continued(grammar, "{\n  \"name\": \"a\",\n  \"kind\""), ": \"cat\",\n  \"n\": {\n    \"x\": null,\n    \"y\": null\n  }\n}");
+  EXPECT_EQ(continued(grammar, "{\n  \"name\": \"a\""), ",\n  \"kind\": \"cat\",\n  \"n\": {\n    \"x\": null,\n    \"y\": null\n  }\n}")
+      << "lines as after the opening bracket";
   EXPECT_EQ(continued(grammar, "{\"name\":\"a\",\"kind\":\"cat\",\"n\":{\"x\":null,\"y\":null}}"), "");
 }
 
