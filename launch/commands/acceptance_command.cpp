@@ -11,6 +11,7 @@
 #include "launch/program/job/job.hpp"
 #include "launch/program/job/job_text.hpp"
 #include "launch/program/options/prompt_list.hpp"
+#include "launch/program/options/tree_file.hpp"
 #include "launch/program/output/output_file.hpp"
 #include "launch/program/output/progress_bar.hpp"
 #include "launch/program/output/standard_output.hpp"
@@ -81,6 +82,12 @@ GuessLimits recorded_guesses(const AcceptanceOptions& options) {
   return {policy.name == "dynamic-tree" ? policy.draft : draft.credit, draft.children};
 }
 
+/// --tree: the trees to replay.
+std::vector<StaticTree> given_trees(const SpeculationOptions& speculation) {
+  if (speculation.policy.tree) return {*speculation.policy.tree};
+  return speculation.tree_file.empty() ? std::vector<StaticTree>{} : read_all_trees(speculation.tree_file);
+}
+
 /// The command's progress, on a terminal.
 class Counter final : public RequestObserver {
  public:
@@ -119,7 +126,8 @@ void acceptance_command(Job& job, const AcceptanceOptions& options) {
                           .prompts = requests.size(),
                           .positions = 0,
                           .sources = {},
-                          .tree = options.speculation.policy.tree,
+                          .tree_file = options.speculation.tree_file,
+                          .trees = given_trees(options.speculation),
                           .limits = recorded_guesses(options)};
   job.start(text);
   job.serve([&](Head& head) {

@@ -1,13 +1,49 @@
 #include "launch/commands/acceptance_options.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "launch/commands/idle_flags.hpp"
 #include "launch/program/options/flag_groups.hpp"
 #include "launch/program/options/flag_values.hpp"
+#include "launch/program/options/tree_file.hpp"
 #include "node/error.hpp"
 
 namespace yamata {
+namespace {
+
+/// The guesses of a tree's deepest path.
+int depth_of(const StaticTree& tree) { return std::ranges::max_element(tree.nodes, {}, &StaticTree::Node::level)->level + 1; }
+
+/// What is given but --tree.
+GivenFlags without_tree(const GivenFlags& r) {
+  const Flags flags = acceptance_flags();
+  GivenFlags others(flags);
+  for (const Flag& flag : flags.all()) {
+    if (flag.name == "tree") continue;
+    for (const std::string& value : r.all(flag.name)) others.add(flag, value);
+  }
+  return others;
+}
+
+/// With --tree, so many guesses are recorded as its largest tree needs, unless flags say otherwise; with --policy static-tree, those of a
+/// single tree.
+SpeculationOptions read_recording(const GivenFlags& r) {
+  const std::string file = r.text("tree"), policy = r.text("policy");
+  if (file.empty() || (policy != "auto" && policy != "dynamic-tree")) return read_speculation(r);
+  const std::vector<StaticTree> trees = read_all_trees(file);
+  const int guesses = std::ranges::max_element(trees, {}, &StaticTree::width)->width() - 1;
+  SpeculationOptions speculation = read_speculation(without_tree(r), {.policy = "dynamic-tree", .draft = guesses});
+  speculation.tree_file = file;
+  require(speculation.policy.draft >= guesses, "--draft", fmt::format("at least {}, for the largest tree of --tree", guesses).c_str());
+  for (const StaticTree& tree : trees) {
+    if (!r.given("tree-depth")) speculation.policy.depth = std::max(speculation.policy.depth, depth_of(tree));
+  }
+  return speculation;
+}
+
+}  // namespace
 
 Flags acceptance_flags() {
   auto flags = describe("acceptance", "Measures how often each guess source is right, by distance, on text that the model generates.");
@@ -43,7 +79,7 @@ AcceptanceOptions read_acceptance(const GivenFlags& r) {
   o.pre_tokenizer = r.text("pre");
   o.json_file = r.text("json");
   read_drafts(r, o.job);
-  o.speculation = read_speculation(r);
+  o.speculation = read_recording(r);
   read_draft_heads(r, o.job.models);
   require(r.text("strategy") == "auto", "--strategy", "left out: no guess is sent");
   require(o.speculation.suffix_store.empty(), "--suffix-store", "left out: text of earlier jobs would count as guessed");

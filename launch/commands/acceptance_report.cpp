@@ -5,15 +5,15 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <utility>
 
+#include "launch/program/options/tree_file.hpp"
 #include "node/counted.hpp"
 
 namespace yamata {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr std::array kTreeSizes{2, 4, 8, 16, 32, 64};
 
 std::string percent(std::uint64_t part, std::uint64_t whole) {
   return whole > 0 ? fmt::format("{:.0f} %", 100 * static_cast<double>(part) / static_cast<double>(whole)) : "-";
@@ -40,23 +40,44 @@ std::string rates(const SourceRates& source) {
   return out;
 }
 
-/// Tokens per run with the best tree of each size, and with the given tree.
-std::string tokens_per_run(const AcceptanceReport& report) {
-  std::vector<std::string> columns;
-  for (const int width : kTreeSizes) columns.push_back(fmt::format("{}", width));
-  if (report.tree) columns.push_back("--tree");
-  std::string out = row("rows of a run", columns);
-  for (const SourceRates& source : report.sources) {
-    std::vector<std::string> cells;
-    for (const int width : kTreeSizes)
-      cells.push_back(fmt::format("{:.2f}", replay(greedy_tree(source.accuracies(), width), source.texts)));
-    if (report.tree) cells.push_back(fmt::format("{:.2f}", replay(*report.tree, source.texts)));
+/// Tokens per run by replay of trees; `trees_of`: those for a source.
+template <class TreesOf>
+std::string tokens_per_run(const char* title, const std::vector<SourceRates>& sources, const TreesOf& trees_of) {
+  std::string out;
+  for (const SourceRates& source : sources) {
+    std::vector<std::string> columns, cells;
+    for (const auto& [width, tree] : trees_of(source)) {
+      columns.push_back(std::to_string(width));
+      cells.push_back(fmt::format("{:.2f}", replay(tree, source.texts)));
+    }
+    if (out.empty()) out = row(title, columns);
     out += row("  " + source.name, cells);
   }
   return out;
 }
 
-Json to_json(const SourceRates& source) {
+using SizedTrees = std::vector<std::pair<int, StaticTree>>;
+
+/// The greedy tree of each size.
+SizedTrees greedy_trees(const SourceRates& source) {
+  SizedTrees trees;
+  for (const int width : kTreeWidths) trees.emplace_back(width, greedy_tree(source.accuracies(), width));
+  return trees;
+}
+
+SizedTrees sized(const std::vector<StaticTree>& trees) {
+  SizedTrees sized;
+  for (const StaticTree& tree : trees) sized.emplace_back(tree.width(), tree);
+  return sized;
+}
+
+Json replayed(const SizedTrees& trees, const std::vector<RankedText>& texts) {
+  Json tokens = Json::object();
+  for (const auto& [width, tree] : trees) tokens[std::to_string(width)] = replay(tree, texts);
+  return tokens;
+}
+
+Json to_json(const SourceRates& source, const std::vector<StaticTree>& trees) {
   Json levels = Json::array();
   for (const LevelRates& level : source.levels) {
     levels.push_back({{"reached", level.reached},
@@ -64,13 +85,13 @@ Json to_json(const SourceRates& source) {
                       {"calibrated_rate", level.calibrated_rate()},
                       {"true_rate", level.true_rate()}});
   }
-  Json widths = Json::object();
-  for (const int width : kTreeSizes) widths[std::to_string(width)] = replay(greedy_tree(source.accuracies(), width), source.texts);
-  return {{"name", source.name},
-          {"levels", std::move(levels)},
-          {"accuracies", source.accuracies()},
-          {"tokens_per_run", std::move(widths)},
-          {"ranks", source.texts}};
+  Json json{{"name", source.name},
+            {"levels", std::move(levels)},
+            {"accuracies", source.accuracies()},
+            {"tokens_per_run", replayed(greedy_trees(source), source.texts)}};
+  if (!trees.empty()) json["tokens_per_run_of_trees"] = replayed(sized(trees), source.texts);
+  json["ranks"] = source.texts;
+  return json;
 }
 
 }  // namespace
@@ -79,14 +100,22 @@ std::string to_table(const AcceptanceReport& report) {
   std::string out = fmt::format("{}, {} of text\n\n", counted(static_cast<std::int64_t>(report.prompts), "prompt"),
                                 counted(static_cast<std::int64_t>(report.positions), "token"));
   for (const SourceRates& source : report.sources) out += rates(source) + "\n";
-  return out + tokens_per_run(report);
+  out += tokens_per_run("rows of a run", report.sources, greedy_trees);
+  if (report.trees.empty()) return out;
+  const auto given = [trees = sized(report.trees)](const SourceRates&) { return trees; };
+  return out + fmt::format("\nwith the trees of {}\n", report.tree_file) + tokens_per_run("rows of a run", report.sources, given);
 }
 
 std::string to_json(const AcceptanceReport& report) {
   Json sources = Json::array();
-  for (const SourceRates& source : report.sources) sources.push_back(to_json(source));
-  const Json json{{"model", report.model},        {"prompts", report.prompts},          {"positions", report.positions},
-                  {"draft", report.limits.draft}, {"children", report.limits.children}, {"sources", std::move(sources)}};
+  for (const SourceRates& source : report.sources) sources.push_back(to_json(source, report.trees));
+  Json json{{"model", report.model},
+            {"prompts", report.prompts},
+            {"positions", report.positions},
+            {"draft", report.limits.draft},
+            {"children", report.limits.children}};
+  if (!report.trees.empty()) json["trees_of"] = report.tree_file;
+  json["sources"] = std::move(sources);
   return json.dump() + "\n";
 }
 

@@ -163,7 +163,9 @@ void require_split(const gguf::File& file, const ModelPlace& place) {
 /// --tree: a tree of guesses and its mask.
 void inspect_tree(const InspectOptions& options) {
   check_outputs({{options.json_file, OutputKind::kJson}}, {options.tree_file});
-  const std::vector<RunTree> trees = read_trees(options.tree_file, options.draft);
+  constexpr int kGuesses = 63;
+  const bool given = options.draft > 0;
+  const std::vector<RunTree> trees = read_run_trees(options.tree_file, given ? options.draft : kGuesses, given);
   const auto shown = options.run > 0 ? std::ranges::find(trees, options.run, &RunTree::run)
                                      : std::ranges::max_element(trees, {}, [](const RunTree& one) { return one.tree.width(); });
   if (shown == trees.end())

@@ -22,7 +22,7 @@ Flags inspect_flags() {
   tree("--tree",
        "Instead of a model, show a tree and its attention mask: a file as for run --tree, or the tree of a run, from a file of run --trace",
        FlagKind::kFile, "FILE");
-  tree("--draft", "With a file of acceptance rates: how many guesses the tree has", FlagKind::kInt, "N", "63");
+  tree("--draft", "With a file of acceptance rates, or of profile --tree-out: how many guesses the tree has", FlagKind::kInt, "N", "63");
   tree("--run", "With a trace: the number of the run (0: the first of those with the most guesses)", FlagKind::kUint64, "N", "0");
   flags.group("Output")("--json", "With --tree: write the tree and its mask to this file", FlagKind::kFile, "FILE");
   return flags;
@@ -36,7 +36,7 @@ InspectOptions read_inspected_tree(const GivenFlags& r) {
   }
   return {.tree_file = r.text("tree"),
           .json_file = r.text("json"),
-          .draft = number_in(r, "draft", 1, 64, "between 1 and 64").value_or(63),
+          .draft = number_in(r, "draft", 1, 64, "between 1 and 64").value_or(0),
           .run = r.number<std::uint64_t>("run")};
 }
 

@@ -16,7 +16,7 @@ struct InspectOptions {
   MachineUnits machine{};
   int context = 0;
   std::string tree_file{}, json_file{};  ///< --tree: shows this tree instead of a model
-  int draft = 63;                        ///< guesses of a tree from acceptance rates
+  int draft = 0;                         ///< --draft: guesses of the tree; 0: not given
   std::uint64_t run = 0;                 ///< of a trace; 0: the first of those with the most guesses
 };
 

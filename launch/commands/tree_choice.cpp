@@ -17,7 +17,6 @@
 namespace yamata {
 namespace {
 
-constexpr std::array kTreeWidths{2, 4, 8, 16, 32, 64};
 static_assert(kTreeWidths.back() == TreeBench::kMaxWidth);
 
 /// Positions that a step may take beyond the context: the deepest tree below as many new tokens.

@@ -35,6 +35,43 @@ TEST(TreeFile, Accuracies_growATreeOfAsManyGuessesAsAreWanted) {
   EXPECT_EQ(read(rates, 1).width(), 2);
 }
 
+const std::string kChoices = R"({"tree": [[0]], "choices": [{"width": 1, "tree": []}, {"width": 2, "tree": [[1]]},
+                               {"width": 4, "tree": [[0], [1], [1, 0]]}]})";
+
+TEST(TreeFile, Choices_areTakenByTheirSizeIfItIsGiven) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "tree.json";
+  write_file(file, kChoices);
+  EXPECT_EQ(read_tree(file, 3).nodes, (std::vector<StaticTree::Node>{{}, {0, 0, 0}})) << "the chosen one";
+  EXPECT_EQ(read_tree(file, 1, true).nodes, (std::vector<StaticTree::Node>{{}, {0, 0, 1}}));
+  EXPECT_EQ(read_tree(file, 3, true).width(), 4);
+  EXPECT_EQ(read_run_trees(file, 3, true)[0].tree.width(), 4);
+  try {
+    read_tree(file, 2, true);
+    FAIL();
+  } catch (const ModelError& e) {
+    EXPECT_EQ(e.what(), file + ": it has trees of 1, 3 guesses, but none of 2, as --draft says; check --tree");
+  }
+  write_file(file, R"({"tree": [[0], [1]]})");
+  EXPECT_EQ(read_tree(file, 7, true).width(), 3) << "its only tree";
+}
+
+TEST(TreeFile, AllTrees_areThoseOfAFile) {
+  const TemporaryFolder folder;
+  const auto widths = [&](const std::string& text) {
+    write_file(folder / "tree.json", text);
+    std::vector<int> widths;
+    for (const StaticTree& tree : read_all_trees(folder / "tree.json")) widths.push_back(tree.width());
+    return widths;
+  };
+  EXPECT_EQ(widths(kChoices), (std::vector{2, 4})) << "a tree without guesses is none";
+  EXPECT_EQ(widths(R"({"tree": [[0], [1]]})"), (std::vector{3}));
+  EXPECT_EQ(widths(R"({"sources": [{"name": "all", "accuracies": [[0.6, 0.3], [0.4, 0.1]]}]})"), (std::vector{2, 4, 7})) << "of 7 places";
+  EXPECT_THROW(widths(R"({"sources": [{"name": "all", "accuracies": [[0]]}]})"), ModelError);
+  EXPECT_THROW(widths(R"({"choices": 1})"), ModelError);
+  EXPECT_THROW(widths(R"({"choices": []})"), ModelError);
+}
+
 /// The warnings of reading this text as a tree.
 std::string warnings_of(const std::string& text, int guesses) {
   show_warnings();
@@ -99,18 +136,18 @@ TEST(TreeFile, WhatIsNoTree_isRefused) {
 TEST(TreeFile, TreesOfATrace_haveTheirRuns) {
   const TemporaryFolder folder;
   write_file(folder / "t.json", R"({"traceEvents": [], "trees": [{"run": 7, "tree": [[1], [1, 0]]}, {"run": 9, "tree": [[0]]}]})");
-  const std::vector<RunTree> trees = read_trees(folder / "t.json", 3);
+  const std::vector<RunTree> trees = read_run_trees(folder / "t.json", 3);
   ASSERT_EQ(trees.size(), 2u);
   EXPECT_EQ(trees[0].run, 7u);
   EXPECT_EQ(trees[0].tree.nodes, (std::vector<StaticTree::Node>{{}, {0, 0, 1}, {1, 1, 0}}));
   EXPECT_EQ(trees[1].run, 9u);
   write_file(folder / "tree.json", R"({"tree": [[0]]})");
-  ASSERT_EQ(read_trees(folder / "tree.json", 3).size(), 1u);
-  EXPECT_EQ(read_trees(folder / "tree.json", 3)[0].run, 0u);
+  ASSERT_EQ(read_run_trees(folder / "tree.json", 3).size(), 1u);
+  EXPECT_EQ(read_run_trees(folder / "tree.json", 3)[0].run, 0u);
   for (const char* text :
        {R"({"traceEvents": []})", R"({"traceEvents": [], "trees": [{"run": 1}]})", R"({"traceEvents": 1, "trees": 5})"}) {
     write_file(folder / "bad.json", text);
-    EXPECT_THROW(read_trees(folder / "bad.json", 3), ModelError) << text;
+    EXPECT_THROW(read_run_trees(folder / "bad.json", 3), ModelError) << text;
   }
 }
 

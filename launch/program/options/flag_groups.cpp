@@ -221,8 +221,8 @@ void add_speculation(Flags& flags, const char* strategies, const char* strategy,
       FlagKind::kFloat, "P", "0");
   add("-np, --parallel", "-np, chain: maximum number of branches", FlagKind::kInt, "N", "1");
   add("--tree",
-      "static-tree: a file with its shape, such as of yamata profile --tree-out, or one of yamata acceptance --json, from whose rates a "
-      "tree of --draft guesses is built",
+      "static-tree: its shape: a file of yamata profile --tree-out (with --draft: that of its trees with so many guesses), or one of "
+      "yamata acceptance --json, from whose rates a tree of --draft guesses is built; acceptance replays all trees of the file",
       FlagKind::kFile, "FILE");
   add("--tree-depth", "dynamic-tree: maximum depth", FlagKind::kInt, "K", "4");
   add("--tree-children", "dynamic-tree: maximum number of guesses after one token", FlagKind::kInt, "M", "32");
@@ -307,7 +307,7 @@ PolicyOptions read_policy(const GivenFlags& r, const PolicyDefaults& defaults) {
   policy.draft = std::max(policy.draft, policy.budget);
   if (const std::string file = r.text("tree"); !file.empty()) {
     require(policy.name == "static-tree", "--policy", "static-tree where --tree is given");
-    policy.tree = read_tree(file, policy.draft);
+    policy.tree = read_tree(file, policy.draft, r.given("draft"));
     policy.draft = policy.tree->width() - 1;
   }
   return policy;

@@ -1,6 +1,7 @@
 #include "launch/program/options/tree_file.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -53,21 +54,57 @@ GuessLimits limits_of(const nlohmann::json& json) {
   return limits;
 }
 
-StaticTree parse(const nlohmann::json& json, int guesses) {
-  StaticTree tree;
-  if (json.contains("tree")) {
-    tree = tree_of_paths(json.at("tree"));
-  } else {
-    for (const nlohmann::json& source : json.at("sources")) {
-      if (source.at("name") == "all") tree = greedy_tree(source.at("accuracies").get<LevelAccuracies>(), guesses + 1);
-    }
+StaticTree tree_of_rates(const nlohmann::json& json, int guesses) {
+  for (const nlohmann::json& source : json.at("sources")) {
+    if (source.at("name") == "all") return greedy_tree(source.at("accuracies").get<LevelAccuracies>(), guesses + 1);
   }
+  return {};
+}
+
+const StaticTree& of_possible_size(const StaticTree& tree) {
   if (tree.width() < 2 || tree.width() > 65) throw ModelError(fmt::format("the tree has {} guesses, not 1 to 64", tree.width() - 1));
   return tree;
 }
 
-std::vector<RunTree> parse_all(const nlohmann::json& json, int guesses) {
-  if (!json.contains("traceEvents")) return {{0, parse(json, guesses)}};
+/// Those with guesses.
+std::vector<StaticTree> choices_of(const nlohmann::json& json) {
+  std::vector<StaticTree> trees;
+  for (const nlohmann::json& choice : json.at("choices")) {
+    const nlohmann::json& paths = choice.at("tree");
+    if (!paths.empty()) trees.push_back(of_possible_size(tree_of_paths(paths)));
+  }
+  if (trees.empty()) throw ModelError("it has no tree with guesses");
+  return trees;
+}
+
+StaticTree choice_of(const nlohmann::json& json, int guesses) {
+  std::vector<int> sizes;
+  for (const StaticTree& tree : choices_of(json)) {
+    if (tree.width() == guesses + 1) return tree;
+    sizes.push_back(tree.width() - 1);
+  }
+  throw ModelError(fmt::format("it has trees of {} guesses, but none of {}, as --draft says", fmt::join(sizes, ", "), guesses));
+}
+
+StaticTree parse(const nlohmann::json& json, int guesses, bool given) {
+  return of_possible_size(given && json.contains("choices") ? choice_of(json, guesses)
+                          : json.contains("tree")           ? tree_of_paths(json.at("tree"))
+                                                            : tree_of_rates(json, guesses));
+}
+
+std::vector<StaticTree> parse_all(const nlohmann::json& json) {
+  if (json.contains("choices")) return choices_of(json);
+  if (json.contains("tree")) return {parse(json, 0, false)};
+  std::vector<StaticTree> trees;
+  for (const int width : kTreeWidths) {
+    const StaticTree tree = parse(json, width - 1, false);
+    if (trees.empty() || tree.width() > trees.back().width()) trees.push_back(tree);
+  }
+  return trees;
+}
+
+std::vector<RunTree> parse_run_trees(const nlohmann::json& json, int guesses, bool given) {
+  if (!json.contains("traceEvents")) return {{0, parse(json, guesses, given)}};
   std::vector<RunTree> trees;
   for (const nlohmann::json& one : json.value("trees", nlohmann::json::array()))
     trees.push_back({one.at("run").get<std::uint64_t>(), tree_of_paths(one.at("tree"))});
@@ -95,16 +132,18 @@ auto read_json(const std::string& file, const Parsed& parsed) {
 
 }  // namespace
 
-StaticTree read_tree(const std::string& file, int guesses) {
+StaticTree read_tree(const std::string& file, int guesses, bool given) {
   return read_json(file, [&](const nlohmann::json& json) {
-    StaticTree tree = parse(json, guesses);
+    StaticTree tree = parse(json, guesses, given);
     if (!json.contains("tree")) warn_of_few_guesses(file, limits_of(json), tree, guesses);
     return tree;
   });
 }
 
-std::vector<RunTree> read_trees(const std::string& file, int guesses) {
-  return read_json(file, [&](const nlohmann::json& json) { return parse_all(json, guesses); });
+std::vector<StaticTree> read_all_trees(const std::string& file) { return read_json(file, parse_all); }
+
+std::vector<RunTree> read_run_trees(const std::string& file, int guesses, bool given) {
+  return read_json(file, [&](const nlohmann::json& json) { return parse_run_trees(json, guesses, given); });
 }
 
 TreeRates read_rates(const std::string& file, const char* flag) {

@@ -1,5 +1,6 @@
 #pragma once
 // --tree: the shape of a fixed tree of guesses.
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -8,10 +9,17 @@
 
 namespace yamata {
 
+/// Rows of the trees that are compared, as in Ghidorah's paper.
+inline constexpr std::array kTreeWidths{2, 4, 8, 16, 32, 64};
+
 /// Reads a JSON file. If it has a "tree", this is the path to each guess by ranks from 0, such as [[0], [0, 0], [1]]. Otherwise a tree of
 /// `guesses` guesses is grown from the acceptance rates of all sources together, as written by `yamata acceptance --json`; warns if too few
-/// guesses were recorded for it. Throws ModelError naming file and cause.
-StaticTree read_tree(const std::string& file, int guesses);
+/// guesses were recorded for it. If the number is `given` by the user, and the file has "choices" of several sizes, as written by
+/// `yamata profile --tree-out`, it is the tree of that size. Throws ModelError naming file and cause.
+StaticTree read_tree(const std::string& file, int guesses, bool given = false);
+
+/// All trees with guesses of such a file: its choices, its only tree, or those of kTreeWidths rows, as far as the rates allow.
+std::vector<StaticTree> read_all_trees(const std::string& file);
 
 /// What `yamata acceptance --json` has recorded of all sources together.
 struct TreeRates {
@@ -30,6 +38,6 @@ struct RunTree {
   StaticTree tree;
 };
 /// The trees of a file of `yamata run --trace`, or that of read_tree. Throws as read_tree, and if the runs of a trace had no guesses.
-std::vector<RunTree> read_trees(const std::string& file, int guesses);
+std::vector<RunTree> read_run_trees(const std::string& file, int guesses, bool given = false);
 
 }  // namespace yamata

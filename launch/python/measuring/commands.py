@@ -1,4 +1,4 @@
-"""Other commands of yamata in an experiment, such as acceptance and profile: each is run once, before the runs, and writes its files."""
+"""Other commands of yamata in an experiment, such as acceptance, profile and simulate: each is run once, before the runs, and writes its files."""
 import dataclasses
 import pathlib
 import re
@@ -10,6 +10,7 @@ from common.problem import Problem
 from .plan_values import as_list, refuse_unknown, require_text, table_of, words_of
 
 FOLDER = 'commands'  # in the results folder
+COMMANDS = ('acceptance', 'profile', 'simulate')
 PLACE = '{results}'  # in the words of flags: that folder
 
 
@@ -25,18 +26,23 @@ class Command:
 
 
 def commands_of(plan):
-    """The commands of the tables [commands.NAME]: for each model that the table names, or for all."""
+    """The commands of the tables [commands.NAME]: for each model that the table names, or for all; simulate once."""
     for name, table in table_of(plan.toml, 'commands', '[commands.NAME]').items():
         where = f'commands.{name}'
         refuse_unknown(where, table, {'flags', 'model', 'source'})
         words = words_of(f'{where}.flags', table.get('flags', []))
-        if not words or words[0] not in ('acceptance', 'profile'):
-            raise Problem(f'{where}: flags is {words!r}; begin with acceptance or profile, which write a JSON file')
+        if not words or words[0] not in COMMANDS:
+            raise Problem(f'{where}: flags is {words!r}; begin with acceptance, profile or simulate, which write a JSON file')
         for flag in ('-m', '--model', '--json'):
             if flag in words:
                 raise Problem(f'{where}: {flag} is given by launch/experiment itself; leave it out')
         if not re.fullmatch(r'[\w.-]+', name):
             raise Problem(f"{where}: '{name}' is no name of a file; write letters, digits and dashes")
+        if words[0] == 'simulate':  # needs no model
+            if 'model' in table:
+                raise Problem(f'{where}: simulate needs no model; leave it out')
+            yield Command(name, (plan.yamata, *words), plan.deadline_s)
+            continue
         if 'model' in table and require_text(f'{where}: model', table['model'], 'name one of [models]') not in plan.models:
             raise Problem(f"{where}: there is no model '{table['model']}'; there are {', '.join(plan.models)}")
         models = as_list(table.get('model', list(plan.models)))

@@ -27,6 +27,10 @@ def find_nvcc():
     return find_program('nvcc')
 
 
+def has_gpu():
+    return any(pathlib.Path(p).exists() for p in ('/dev/nvidia0', '/dev/nvhost-gpu', '/etc/nv_tegra_release'))
+
+
 def missing():
     """What is missing on this machine for building and computing on a GPU, one line each."""
     lines = []
@@ -34,7 +38,7 @@ def missing():
         lines.append(f'no {", ".join(lacks)}: run launch/install-packages --tests')
     if not find_nvcc():
         lines.append('no nvcc: install CUDA (a Jetson: sudo apt install nvidia-jetpack), or set CUDA_HOME')
-    if not any(pathlib.Path(p).exists() for p in ('/dev/nvidia0', '/dev/nvhost-gpu', '/etc/nv_tegra_release')):
+    if not has_gpu():
         lines.append('no NVIDIA GPU: neither /dev/nvidia0 nor a Jetson; in a container, pass the GPU through (docker run --gpus all)')
     return lines
 

@@ -2,34 +2,50 @@
 import os
 
 from common.problem import Problem
+from . import cuda
 
 VALUES = {'tokens', 'temperature', 'seed', 'repeats', 'deadline_s'}
 TABLES = {'models', 'clusters', 'strategies', 'programs', 'prompts', 'commands', 'sweep'}
 
-FILE_FLAGS = {'commands': '-f', 'strategies': '--heads'}  # tables whose entries have flags: the flag that names a file
+FILE_FLAGS = {'commands': ('-f',), 'strategies': ('--heads', '--datastore', '-md')}  # tables whose entries have flags: those that name a file
 
 
 def settled(toml, full):
     """(the experiment without [full], what is left out of it). With `full`, the values of [full] replace those of the file, and the entries
-    of its tables are added, or replace those of the same name. Of the added ones, prompts and commands without their file of prompts, and
-    strategies without their heads, are left out; for each, a line says so. Raises Problem for what [full] cannot have."""
+    of its tables are added, or replace those of the same name. Of the added ones, those without their file (of a model, prompts, heads)
+    or GPU are left out, and those that read what a command would have written that is left out; for each, a line says so. Raises Problem for what
+    [full] cannot have."""
     given = toml.get('full', {})
     check(given)
     if not full:
         return {key: value for key, value in toml.items() if key != 'full'}, []
     if not given:
         raise Problem('there is no [full]; write what the whole grid adds, or leave --full out')
-    whole, left_out = {key: value for key, value in toml.items() if key != 'full'}, []
+    whole = {key: value for key, value in toml.items() if key != 'full'}
+    absent = absent_entries(given)
     for key, value in given.items():
-        if key in VALUES:
-            whole[key] = value
-            continue
-        absent = {name: file for name, file in ((name, file_of(key, entry)) for name, entry in value.items())
-                  if file and not os.path.exists(file)}
-        left_out += [f'{key}.{name} is left out: {file} does not exist{source_of(value[name])}' for name, file in absent.items()]
         own = whole.get(key, {})
-        whole[key] = {**(own if isinstance(own, dict) else {}), **{name: entry for name, entry in value.items() if name not in absent}}
-    return whole, left_out
+        whole[key] = value if key in VALUES else {
+            **(own if isinstance(own, dict) else {}), **{name: entry for name, entry in value.items() if (key, name) not in absent}}
+    return whole, [f'{key}.{name} is left out: {why}' for (key, name), why in absent.items()]
+
+
+def absent_entries(given):
+    """Why entries of the tables of [full] are left out, by table and name, in the order of the file."""
+    entries = [(key, name, entry) for key, value in given.items() if key in TABLES for name, entry in value.items()]
+    absent = {(key, name): f'{file} does not exist{source_of(entry)}'
+              for key, name, entry in entries for file in files_of(key, entry) if not os.path.exists(file)}
+    absent |= {(key, name): 'there is no NVIDIA GPU here' for key, name, entry in entries
+               if any('cuda' in word for word in flags_of(key, entry)) and not cuda.has_gpu()}
+    unwritten = {}
+    for key, name, entry in sorted(entries, key=lambda one: one[0] != 'commands'):  # a command is after those that write what it reads
+        words = flags_of(key, entry)
+        if missing := next((word for word in words if word in unwritten), None):
+            absent.setdefault((key, name), f'{missing} is of {unwritten[missing]}')
+        if key == 'commands' and (key, name) in absent:
+            written = [f'{{results}}/{name}.json', *(out for flag, out in zip(words, words[1:]) if flag == '--tree-out')]
+            unwritten |= dict.fromkeys(written, f'commands.{name}')
+    return {place: absent[place] for place in ((key, name) for key, name, _ in entries) if place in absent}
 
 
 def check(given):
@@ -42,16 +58,20 @@ def check(given):
             raise Problem(f'full: {key} is {value!r}, not a table; write [full.{key}]')
 
 
-def file_of(key, entry):
-    """The file of prompts that an entry reads, or of heads that a strategy does; empty: none."""
-    if not isinstance(entry, dict):
-        return ''
-    if key == 'prompts':
-        return entry['file'] if isinstance(entry.get('file'), str) else ''
-    words = entry.get('flags', []) if key in FILE_FLAGS else []
-    after = dict(zip(words, words[1:])) if isinstance(words, list) and all(isinstance(word, str) for word in words) else {}
-    return after.get(FILE_FLAGS.get(key), '')
+def flags_of(key, entry):
+    """The words of a command or a strategy; empty: there are none."""
+    words = entry.get('flags', []) if isinstance(entry, dict) else entry
+    return words if key in FILE_FLAGS and isinstance(words, list) and all(isinstance(word, str) for word in words) else []
+
+
+def files_of(key, entry):
+    """The files that an entry needs: those of a model, of prompts, or those that its flags name."""
+    if key in FILE_FLAGS:
+        words = flags_of(key, entry)
+        return [file for flag, file in zip(words, words[1:]) if flag in FILE_FLAGS[key]]
+    names = [entry.get(name) for name in {'prompts': ('file',), 'models': ('target', 'draft')}.get(key, ())] if isinstance(entry, dict) else []
+    return [file for name in names for file in (name if isinstance(name, list) else [name]) if isinstance(file, str)]
 
 
 def source_of(entry):
-    return f'; get it from {entry["source"]}' if isinstance(entry.get('source'), str) else ''
+    return f'; get it from {entry["source"]}' if isinstance(entry, dict) and isinstance(entry.get('source'), str) else ''

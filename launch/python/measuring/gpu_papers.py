@@ -8,7 +8,7 @@ from .steps import Steps
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 MODELS = ROOT / 'models'
-PROMPT = ['-p', 'Once upon a time there was', '--ignore-eos']
+LONG_TALES = ROOT / 'launch/experiments/long-tales.jsonl'  # of 256 tokens, Ghidorah's context
 ROUNDS = 3
 TOKENS = 128
 # A shape of flags of launch/inflate for target and heads, the draft's, and how many layers are on the GPU where not all are.
@@ -30,6 +30,7 @@ class Papers(Steps):
         self.began, self.end, self.rows = check.began, check.end, check.rows
         self.device, self.program, self.scratch = options.device, check.program, pathlib.Path(scratch)
         self.tokens, self.rounds = (12, 1) if options.emulated else (TOKENS, ROUNDS)
+        self.prompt = 'Once upon a time there was' if options.emulated else json.loads(LONG_TALES.read_text().splitlines()[0])['prompt']
         self.shapes = TINY if options.emulated else SHAPES
         self.without_tree = set()
 
@@ -92,8 +93,8 @@ class Papers(Steps):
                  '--prompts', '3', '-n', self.tokens, '--ignore-eos', '--json', files['rates']]
         if not files['rates'].exists() and self.step('acceptance of guesses', rates, 120) is None:
             return False
-        profile = [self.program, 'profile', '-m', files['target'], '--units', f'cpu+{self.device}', '--heads', files['medusa'],
-                   '--tree-from', files['rates'], '--tree-out', files['tree'], '-r', '3' if self.rounds > 1 else '1',
+        profile = [self.program, 'profile', '-m', files['target'], '--units', f'cpu+{self.device}', '--attention-cut', 'dynamic',
+                   '--heads', files['medusa'], '--tree-from', files['rates'], '--tree-out', files['tree'], '-r', '3' if self.rounds > 1 else '1',
                    '--json', self.scratch / 'profile.json']
         if files['tree'] in flags and not files['tree'].exists():
             name = f'{shape}: shares of the units, and the best tree'
@@ -104,7 +105,7 @@ class Papers(Steps):
 
     def run_once(self, shape, system, flags):
         row, out = self.row(shape, system), self.scratch / 'run.json'
-        command = [self.program, 'run', *PROMPT, '-n', self.tokens, *flags, '--json', out]
+        command = [self.program, 'run', '-p', self.prompt, '--ignore-eos', '-n', self.tokens, *flags, '--json', out]
         if self.step(f'{shape}: {system}', command, 120, CUDA_MODULE_LOADING='EAGER') is None:
             return
         run = json.loads(out.read_text())

@@ -28,9 +28,6 @@ CLUSTER_KINDS = {'hostfile': {'hostfile', 'ranks', 'mpirun'}, 'hosts': {'hosts',
                  'slurm': {'slurm', 'ranks', 'srun'}, 'ranks': {'ranks', 'mpirun'}}
 COMMAND = 'give one, such as "other -m {target} -f {prompt_file} -n {tokens}"'
 OWN_COLUMNS = {'run', 'error', 'same_text', 'wall_s', 'load_before', 'date', 'fingerprint', 'command'}  # of results.csv
-# With these flags, a different text is not an error.
-CHANGES_TEXT = {'--temp', '--top-k', '--top-p', '--min-p', '--repeat-penalty', '--repeat-last-n', '-s', '--seed', '--ignore-eos', '--pre',
-                '-c', '--ctx-size', '--cache-type', '--cache-type-k', '-ctk', '--cache-type-v', '-ctv', '-n', '--predict'}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,12 +55,6 @@ class Run:
         swept = ' '.join(f'{key} {value}' for key, value in c.items() if key.startswith('-'))
         return ' '.join(str(part) for part in (c['model'], c['cluster'], c['strategy'], swept, c['prompt'], f'n={c["tokens"]}',
                                                f'repeat {c["repeat"] + 1}') if part)
-
-
-def text_group(columns):
-    """Runs with the same key must write the same tokens."""
-    return tuple((key, str(columns[key])) for key in ('model', 'prompt', 'tokens', 'temperature', 'seed', *sorted(CHANGES_TEXT))
-                 if columns.get(key, '') != '')
 
 
 def digest(value):
@@ -107,7 +98,7 @@ def clusters_of(tables):
         if kind is None:
             raise Problem(f'clusters.{name} does not say where to run; give ranks = 4, hostfile = "...", hosts = 8 (emulated) '
                           'or slurm = true')
-        refuse_unknown(f'clusters.{name}', table, CLUSTER_KINDS[kind] | {'flags'})
+        refuse_unknown(f'clusters.{name}', table, CLUSTER_KINDS[kind] | {'flags', 'strategies'})
         key = 'hosts' if kind == 'hosts' else 'ranks'
         counts = as_list(table.get(key, ''))
         if not counts:
@@ -238,11 +229,6 @@ def check_expressions(where, table):
             raise Problem(f'{where}: {expression!r} has no group; put ( ) around the number')
 
 
-def runs_on(table, cluster):
-    """Whether a strategy or program is run on a cluster of clusters_of."""
-    return bool({cluster[0], cluster[1]} & set(table.get('clusters', [cluster[0]])))
-
-
 class Plan:
     """All runs of an experiment."""
     left_out = ()  # lines on what --full could not add
@@ -287,6 +273,9 @@ class Plan:
                 raise Problem(f'{key} is {name!r}; give the name of a strategy or program')
             if name and name not in names:
                 raise Problem(f"{key} is '{name}', but no strategy or program has that name; there are {', '.join(names)}")
+        for cluster, table in self.toml['clusters'].items():
+            if not isinstance(only := table.get('strategies', names), list) or not only or any(name not in names for name in only):
+                raise Problem(f"clusters.{cluster}: strategies is {only!r}; give a list of these names: {', '.join(names)}")
 
     def check_second_turns(self, strategies, programs):
         """Raises Problem if second turns have no answer of Yamata to follow, or a program gets their text before there is one."""
@@ -304,9 +293,14 @@ class Plan:
                 if key in table:
                     raise Problem(f'prompts.{name} has a {key}, but chat = true makes a chat of one message; leave one of them out')
 
+    def runs_on(self, name, table, cluster):
+        """Whether a strategy or program is run on a cluster of clusters_of."""
+        only = self.toml['clusters'][cluster[1]].get('strategies', [name])
+        return name in only and bool({cluster[0], cluster[1]} & set(table.get('clusters', [cluster[0]])))
+
     def check_count(self):
         """Raises Problem for too many runs, before there is a list of them."""
-        ways = sum(len(sweeps) * sum(runs_on(table, cluster) for cluster in self.clusters) for _, table, sweeps, _ in self.ways)
+        ways = sum(len(sweeps) * sum(self.runs_on(name, table, cluster) for cluster in self.clusters) for name, table, sweeps, _ in self.ways)
         count = ways * math.prod(map(len, (self.models, self.tokens, self.temperatures, self.seeds, self.prompts))) * self.repeats
         if count > MAX_RUNS:
             raise Problem(f'there are {count} runs; give fewer values or repeats, for at most {MAX_RUNS}')
@@ -344,7 +338,7 @@ class Plan:
         varied = itertools.product(self.models, self.clusters, self.tokens, self.temperatures, self.seeds, self.prompts)
         for model, cluster, tokens, temperature, seed, prompt in varied:
             for name, table, sweeps, flags in self.ways:
-                if not runs_on(table, cluster):
+                if not self.runs_on(name, table, cluster):
                     continue
                 for swept in sweeps:
                     columns = {'model': model, 'cluster': cluster[0], 'nodes': cluster[2], 'strategy': name,

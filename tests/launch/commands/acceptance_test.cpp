@@ -80,6 +80,34 @@ TEST(Acceptance, PromptThatDoesNotFit_losesItsBeginningWithAWarning) {
       << outcome.err;
 }
 
+TEST(Acceptance, GivenTrees_areReplayedWithTheTextsOfOtherPrompts) {
+  const TemporaryFolder folder;
+  write_file(folder / "one.jsonl", "{\"text\": \"A fox met a crow\"}\n");
+  const std::string rates = folder / "rates.json", other = folder / "other.json", own = folder / "own.json";
+  const auto record = [&](const std::string& prompts, const std::string& out, const Arguments& more) {
+    Arguments words{"acceptance", "-m",          kModel,         "--heads", test::source_path("/models/tales-medusa.safetensors"),
+                    "-f",         prompts,       "--prompts",    "2",       "-n",
+                    "20",         "--no-lookup", "--ignore-eos", "--json",  out};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run(yamata(words));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome;
+  };
+  record(kPrompts, rates, {"--policy", "dynamic-tree", "--draft", "63"});
+  const Outcome replayed = record(folder / "one.jsonl", other, {"--tree", rates});
+  EXPECT_NE(replayed.out.find("with the trees of " + rates + "\n"), std::string::npos) << replayed.out;
+  const auto json = nlohmann::json::parse(read_file(other));
+  EXPECT_EQ(json["trees_of"], rates);
+  EXPECT_EQ(json["draft"], 63) << "as many as the largest tree has";
+  const auto given = source(json, "all")["tokens_per_run_of_trees"];
+  EXPECT_EQ(given.size(), 6u);
+  record(kPrompts, own, {"--tree", rates});
+  EXPECT_EQ(source(nlohmann::json::parse(read_file(own)), "all")["tokens_per_run_of_trees"],
+            source(nlohmann::json::parse(read_file(rates)), "all")["tokens_per_run"])
+      << "of the same texts, their own trees";
+  EXPECT_NE(given, source(nlohmann::json::parse(read_file(rates)), "all")["tokens_per_run"]);
+}
+
 /// A terminal; what is written to it can be read here.
 class Terminal {
  public:
@@ -133,6 +161,7 @@ TEST(Acceptance, Interrupted_givesTheRatesSoFar) {
 TEST(Acceptance, Nonsense_isNamedWithItsRemedy) {
   const TemporaryFolder folder;
   write_file(folder / "none.jsonl", "\n");
+  write_file(folder / "tree.json", R"({"tree": [[0], [0, 0], [0, 0, 0]]})");
   write_file(folder / "bad.jsonl", "{\"turns\": [\"a\"]}\n{\"turn\": 1}\n");
   const std::vector<std::pair<Arguments, std::string>> cases{
       {{}, "-f FILE.jsonl"},
@@ -141,6 +170,7 @@ TEST(Acceptance, Nonsense_isNamedWithItsRemedy) {
       {{"-f", folder / "bad.jsonl"}, "line 2"},
       {{"-f", test::source_path("/README.md")}, "README.md"},
       {{"-f", kPrompts, "--policy", "static-tree", "--tree", test::source_path("/README.md")}, "README.md"},
+      {{"-f", kPrompts, "--draft", "2", "--tree", folder / "tree.json"}, "--draft must be at least 3, for the largest tree of --tree"},
       {{"-f", kPrompts, "--no-lookup"}, "-md"},
       {{"-f", kPrompts, "--strategy", "pipeinfer"}, "--strategy"},
       {{"-f", kPrompts, "--categories", "math"}, "there are tale"},

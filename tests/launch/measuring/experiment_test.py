@@ -30,6 +30,14 @@ class Running(Folder):
         self.assertEqual({(row['strategy'], row['same_text']) for row in self.rows()},
                          {('pipeinfer', 'reference'), ('pipeinfer', 'yes'), ('other', 'no')})
 
+    def test_texts_of_typical_acceptance_are_compared_with_those_of_the_same_guesses(self):
+        toml = strategies('pipeinfer').replace('repeats = 3', 'repeats = 2')
+        for name in 'other', 'third':
+            toml += f'{name} = ["--strategy", "{name}", "--acceptance", "typical"]\n'
+        self.assertEqual(self.run_to_end(toml), 0, self.said)
+        self.assertEqual(sorted((row['strategy'], row['same_text']) for row in self.rows()),
+                         [(name, same) for name in ('other', 'pipeinfer', 'third') for same in ('reference', 'yes')])
+
     def test_other_commands_run_once_before_the_runs_which_may_read_their_files(self):
         toml = strategies('pipeinfer').replace('"--strategy", "pipeinfer"', '"--strategy", "pipeinfer", "--tree", "{results}/rates.json"')
         toml += '[commands.rates]\nflags = ["acceptance", "-f", "{results}/x"]\n'
@@ -50,7 +58,13 @@ class Running(Folder):
         self.assertEqual(self.run_to_end(toml), 3)
         self.assertIn('experiment: commands.rates: exit code 2: yamata: there are no rates', self.said)
         self.assertEqual(self.calls(), ['acceptance'])
-        for flags, said in (('["run"]', 'begin with acceptance or profile'), ('["profile", "--json", "x"]', '--json is given by'),
+        simulate = toml.replace('["acceptance", "--bad"]', '["simulate", "--ranks", "4"]')
+        self.assertEqual(self.run_to_end(simulate, '--out', 'other'), 0, self.said)
+        self.assertEqual(json.loads((self.path / 'other/commands/rates.json').read_text())[:3], ['simulate', '--ranks', '4'])
+        with_model = simulate.replace('[commands.rates]', '[commands.rates]\nmodel = "m"')
+        self.assertEqual(self.run_to_end(with_model, '--out', 'third'), 1)
+        self.assertIn('commands.rates: simulate needs no model; leave it out', self.said)
+        for flags, said in (('["run"]', 'begin with acceptance, profile or simulate'), ('["profile", "--json", "x"]', '--json is given by'),
                             ('5', 'give a list of words')):
             self.assertEqual(self.run_to_end(toml.replace('["acceptance", "--bad"]', flags), '--out', 'other'), 1, flags)
             self.assertIn(said, self.said)

@@ -9,7 +9,7 @@ import unittest
 
 from scene import ROOT, Folder, strategies
 from common.problem import Problem
-from measuring import commands, full_grid, plan
+from measuring import commands, cuda, full_grid, plan
 
 PAPERS = ('ghidorah', 'dovetail', 'medusa-dynamic', 'pipeinfer', 'duodecoding')
 
@@ -38,6 +38,33 @@ class FullGrid(unittest.TestCase):
         self.assertEqual(left_out, ['prompts.gone is left out: gone.jsonl does not exist; get it from a shop',
                                     'commands.gone is left out: gone.jsonl does not exist'])
         self.assertEqual((list(whole['prompts']), list(whole['commands'])), (['king', 'there'], ['there']))
+
+    def test_strategies_on_a_gpu_are_left_out_where_there_is_none(self):
+        text = strategies('a') + '[full.strategies]\nlayers = ["--units", "cpu+cuda:0", "-ngl", "3"]\n'
+        self.addCleanup(setattr, cuda, 'has_gpu', cuda.has_gpu)
+        for has, left_out in (False, ['strategies.layers is left out: there is no NVIDIA GPU here']), (True, []):
+            cuda.has_gpu = lambda has=has: has
+            self.assertEqual(self.settled(text)[1], left_out)
+
+    def test_models_without_their_files_are_named_and_left_out(self):
+        with tempfile.NamedTemporaryFile(suffix='.gguf') as there:
+            text = strategies('a') + f'[full.models.gone]\ntarget = "{there.name}"\ndraft = ["{there.name}", "gone.gguf"]\n' \
+                f'[full.models.there]\ntarget = "{there.name}"\n'
+            whole, left_out = self.settled(text)
+        self.assertEqual(left_out, ['models.gone is left out: gone.gguf does not exist'])
+        self.assertEqual(list(whole['models']), ['m', 'there'])
+
+    def test_what_reads_a_file_of_a_command_that_is_left_out_is_left_out_with_it(self):
+        text = strategies('a', 'other') + '[full.strategies]\nnew = ["--tree", "{results}/tree.json"]\na = ["--tree", "{results}/gone.json"]\n' \
+            'b = ["--no-lookup"]\n[full.commands.gone]\nflags = ["acceptance", "-f", "gone.jsonl"]\n' \
+            '[full.commands.profile]\nflags = ["profile", "--tree-from", "{results}/gone.json", "--tree-out", "{results}/tree.json"]\n'
+        whole, left_out = self.settled(text)
+        self.assertEqual(left_out, ['strategies.new is left out: {results}/tree.json is of commands.profile',
+                                    'strategies.a is left out: {results}/gone.json is of commands.gone',
+                                    'commands.gone is left out: gone.jsonl does not exist',
+                                    'commands.profile is left out: {results}/gone.json is of commands.gone'])
+        self.assertEqual(list(whole['strategies']), ['a', 'other', 'b'])
+        self.assertEqual(whole['strategies']['a'], self.settled(text, full=False)[0]['strategies']['a'], 'its own')
 
     def test_strategies_without_their_heads_are_named_and_left_out(self):
         with tempfile.NamedTemporaryFile(suffix='.safetensors') as there:

@@ -62,6 +62,14 @@ class Plan(unittest.TestCase):
         self.assertEqual(starts['slow'], f'{ROOT}/launch/emulate --hosts 8 --cpu 20 --rate 1gbit --delay 0.1ms --')
         self.assertEqual(starts['queue'], 'srun -N 3 -n 3')
 
+    def test_a_cluster_may_have_some_of_the_strategies(self):
+        toml = strategies('a', 'b') + '[clusters.single]\nranks = 2\nstrategies = ["b"]\n'
+        self.assertEqual({(run.columns['cluster'], run.columns['strategy']) for run in self.expand(toml)},
+                         {('one', 'a'), ('one', 'b'), ('single', 'b')})
+        for wrong in '5', '[]', '["c"]', '[5]':
+            with self.assertRaisesRegex(Problem, r'clusters.single: strategies is .*; give a list of these names: a, b$'):
+                self.expand(toml.replace('["b"]', wrong))
+
     def test_questions_are_taken_from_every_category_in_turn(self):
         with tempfile.NamedTemporaryFile('w', suffix='.jsonl') as file:
             file.write(''.join(f'{{"question_id": {i}, "category": "{c}", "turns": ["q {i}", "later"]}}\n' for i, c in enumerate('aabbc')))

@@ -21,7 +21,7 @@ if sys.argv[1] == '--version':
 if sys.argv[-1] == '--help':
     sys.exit("yamata: '--draf' is not a flag" if '--draf' in sys.argv else 0)
 value = lambda flag: sys.argv[sys.argv.index(flag) + 1]
-if sys.argv[1] in ('acceptance', 'profile'):
+if sys.argv[1] in ('acceptance', 'profile', 'simulate'):
     print(sys.argv[1], file=open('calls', 'a'))
     if '--bad' in sys.argv:
         sys.exit(print('yamata: there are no rates', file=sys.stderr) or 2)
