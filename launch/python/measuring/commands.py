@@ -1,4 +1,4 @@
-"""Other commands of yamata in an experiment, such as acceptance, profile and simulate: each is run once, before the runs, and writes its files."""
+"""Other commands of yamata in an experiment: acceptance, profile and simulate; each is run once, before the runs, and writes its files."""
 import dataclasses
 import pathlib
 import re

@@ -3,18 +3,20 @@ import os
 
 from common.problem import Problem
 from . import cuda
+from .plan_values import as_list
 
 VALUES = {'tokens', 'temperature', 'seed', 'repeats', 'deadline_s'}
 TABLES = {'models', 'clusters', 'strategies', 'programs', 'prompts', 'commands', 'sweep'}
 
-FILE_FLAGS = {'commands': ('-f',), 'strategies': ('--heads', '--datastore', '-md')}  # tables whose entries have flags: those that name a file
+# Tables whose entries have flags: those that name a file.
+FILE_FLAGS = {'commands': ('-f',), 'strategies': ('--heads', '--datastore', '-md')}
 
 
 def settled(toml, full):
     """(the experiment without [full], what is left out of it). With `full`, the values of [full] replace those of the file, and the entries
-    of its tables are added, or replace those of the same name. Of the added ones, those without their file (of a model, prompts, heads)
-    or GPU are left out, and those that read what a command would have written that is left out; for each, a line says so. Raises Problem for what
-    [full] cannot have."""
+    of its tables are added, or replace those of the same name. Of the added ones, those without their file (of a model, prompts, heads) or
+    GPU are left out, and those that read what a command would have written that is left out; for each, a line says so. Raises Problem for
+    what [full] cannot have."""
     given = toml.get('full', {})
     check(given)
     if not full:
@@ -69,8 +71,8 @@ def files_of(key, entry):
     if key in FILE_FLAGS:
         words = flags_of(key, entry)
         return [file for flag, file in zip(words, words[1:]) if flag in FILE_FLAGS[key]]
-    names = [entry.get(name) for name in {'prompts': ('file',), 'models': ('target', 'draft')}.get(key, ())] if isinstance(entry, dict) else []
-    return [file for name in names for file in (name if isinstance(name, list) else [name]) if isinstance(file, str)]
+    keys = {'prompts': ('file',), 'models': ('target', 'draft')}.get(key, ()) if isinstance(entry, dict) else ()
+    return [file for name in keys for file in as_list(entry.get(name)) if isinstance(file, str)]
 
 
 def source_of(entry):

@@ -30,7 +30,8 @@ class Papers(Steps):
         self.began, self.end, self.rows = check.began, check.end, check.rows
         self.device, self.program, self.scratch = options.device, check.program, pathlib.Path(scratch)
         self.tokens, self.rounds = (12, 1) if options.emulated else (TOKENS, ROUNDS)
-        self.prompt = 'Once upon a time there was' if options.emulated else json.loads(LONG_TALES.read_text().splitlines()[0])['prompt']
+        tale = json.loads(LONG_TALES.read_text().splitlines()[0])['prompt']
+        self.prompt = 'Once upon a time there was' if options.emulated else tale
         self.shapes = TINY if options.emulated else SHAPES
         self.without_tree = set()
 
@@ -94,8 +95,8 @@ class Papers(Steps):
         if not files['rates'].exists() and self.step('acceptance of guesses', rates, 120) is None:
             return False
         profile = [self.program, 'profile', '-m', files['target'], '--units', f'cpu+{self.device}', '--attention-cut', 'dynamic',
-                   '--heads', files['medusa'], '--tree-from', files['rates'], '--tree-out', files['tree'], '-r', '3' if self.rounds > 1 else '1',
-                   '--json', self.scratch / 'profile.json']
+                   '--heads', files['medusa'], '--tree-from', files['rates'], '--tree-out', files['tree'],
+                   '-r', '3' if self.rounds > 1 else '1', '--json', self.scratch / 'profile.json']
         if files['tree'] in flags and not files['tree'].exists():
             name = f'{shape}: shares of the units, and the best tree'
             if self.step(name, profile, 900, CUDA_MODULE_LOADING='EAGER') is None:

@@ -300,7 +300,7 @@ class Plan:
 
     def check_count(self):
         """Raises Problem for too many runs, before there is a list of them."""
-        ways = sum(len(sweeps) * sum(self.runs_on(name, table, cluster) for cluster in self.clusters) for name, table, sweeps, _ in self.ways)
+        ways = sum(len(sweeps) for name, table, sweeps, _ in self.ways for cluster in self.clusters if self.runs_on(name, table, cluster))
         count = ways * math.prod(map(len, (self.models, self.tokens, self.temperatures, self.seeds, self.prompts))) * self.repeats
         if count > MAX_RUNS:
             raise Problem(f'there are {count} runs; give fewer values or repeats, for at most {MAX_RUNS}')

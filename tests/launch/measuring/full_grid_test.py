@@ -55,8 +55,9 @@ class FullGrid(unittest.TestCase):
         self.assertEqual(list(whole['models']), ['m', 'there'])
 
     def test_what_reads_a_file_of_a_command_that_is_left_out_is_left_out_with_it(self):
-        text = strategies('a', 'other') + '[full.strategies]\nnew = ["--tree", "{results}/tree.json"]\na = ["--tree", "{results}/gone.json"]\n' \
-            'b = ["--no-lookup"]\n[full.commands.gone]\nflags = ["acceptance", "-f", "gone.jsonl"]\n' \
+        text = strategies('a', 'other') + '[full.strategies]\nnew = ["--tree", "{results}/tree.json"]\n' \
+            'a = ["--tree", "{results}/gone.json"]\nb = ["--no-lookup"]\n' \
+            '[full.commands.gone]\nflags = ["acceptance", "-f", "gone.jsonl"]\n' \
             '[full.commands.profile]\nflags = ["profile", "--tree-from", "{results}/gone.json", "--tree-out", "{results}/tree.json"]\n'
         whole, left_out = self.settled(text)
         self.assertEqual(left_out, ['strategies.new is left out: {results}/tree.json is of commands.profile',
