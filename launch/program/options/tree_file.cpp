@@ -67,7 +67,7 @@ const StaticTree& of_possible_size(const StaticTree& tree) {
 }
 
 /// Those with guesses.
-std::vector<StaticTree> choices_of(const nlohmann::json& json) {
+std::vector<StaticTree> trees_of_choices(const nlohmann::json& json) {
   std::vector<StaticTree> trees;
   for (const nlohmann::json& choice : json.at("choices")) {
     const nlohmann::json& paths = choice.at("tree");
@@ -79,7 +79,7 @@ std::vector<StaticTree> choices_of(const nlohmann::json& json) {
 
 StaticTree choice_of(const nlohmann::json& json, int guesses) {
   std::vector<int> sizes;
-  for (const StaticTree& tree : choices_of(json)) {
+  for (const StaticTree& tree : trees_of_choices(json)) {
     if (tree.width() == guesses + 1) return tree;
     sizes.push_back(tree.width() - 1);
   }
@@ -93,7 +93,7 @@ StaticTree parse(const nlohmann::json& json, int guesses, bool given) {
 }
 
 std::vector<StaticTree> parse_all(const nlohmann::json& json) {
-  if (json.contains("choices")) return choices_of(json);
+  if (json.contains("choices")) return trees_of_choices(json);
   if (json.contains("tree")) return {parse(json, 0, false)};
   std::vector<StaticTree> trees;
   for (const int width : kTreeWidths) {
