@@ -88,10 +88,10 @@ class Layouts : public ::testing::TestWithParam<std::string> {
     return compute(unit, model, ranges, batches, group, window_cells);
   }
   static Logits compute(ComputeUnit& unit, const ModelFile& model, const std::vector<LayerRange>& ranges, const std::vector<Batch>& batches,
-                        GroupMember group, std::int32_t window_cells = 0) {
+                        GroupMember group, std::int32_t window_cells = 0, CacheType cache = CacheType::kF16) {
     std::deque<TransformerStage> stages;
     for (const LayerRange range : ranges) {
-      stages.emplace_back(model.file, model.h, range, ContextOptions{128, 4, CacheType::kF16, true, group, 0, window_cells}, unit);
+      stages.emplace_back(model.file, model.h, range, ContextOptions{128, 4, cache, true, group, 0, window_cells}, unit);
       stages.back().load(nullptr);
       finish(unit);
     }
@@ -234,6 +234,21 @@ TEST_P(Layouts, CellsOutOfTheWindow_areUsedAgainWithTheSameBits) {
   const auto cells = static_cast<std::int32_t>(WindowCells::enough(kWindow, kRows, 0));
   EXPECT_EQ(compute(model, whole, batches, {}, cells), expected);
   EXPECT_EQ(compute(model, two, batches, {}, cells), expected);
+}
+
+/// Heads are padded to a size that every cache type can store.
+TEST_P(Layouts, PaddedHeads_areStoredInEveryCacheType) {
+  const ModelFile model = open("F32");
+  if (model.h.padding == 0) return;
+  const std::vector<LayerRange> whole{{0, model.h.layers}}, two{{0, 1}, {1, model.h.layers}};
+  const Logits halves = compute(model, whole, singly(20), {});
+  for (const CacheType cache : {CacheType::kF32, CacheType::kQ8_0}) {
+    CpuUnit unit({-1}, cpu::choose_isa());
+    const Logits found = compute(unit, model, whole, singly(20), {}, 0, cache);
+    EXPECT_EQ(compute(unit, model, two, singly(22), {}, 0, cache), Logits(found.begin() + 2 * model.h.vocabulary, found.end()));
+    EXPECT_NE(found, halves);
+    for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], halves[i], 0.5f);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Layouts, ::testing::ValuesIn(variant_names()), [](const auto& info) {

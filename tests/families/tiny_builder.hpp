@@ -43,7 +43,7 @@ inline Shape sized(Shape shape) {
   shape.kv_heads = shape.kv_heads == shape.heads ? 8 : shape.kv_heads > 1 ? 4 : 1;
   if (shape.shared_ffn > 0) shape.shared_ffn = 256 * std::max<std::int64_t>(1, shape.shared_ffn / shape.expert_ffn);
   shape.expert_ffn = shape.expert_ffn == shape.ffn ? 512 : 256;
-  shape.heads = 8, shape.dim = 256, shape.ffn = 512;
+  shape.heads = shape.head_dim == 100 ? 16 : 8, shape.dim = 256, shape.ffn = 512;  // two ranks can share them
   if (shape.query_rank > 0) shape.query_rank = 256;
   if (shape.latent_rank > 0) shape.latent_rank = 256;
   return shape;
