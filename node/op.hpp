@@ -139,13 +139,15 @@ struct AddOp {
   float scale = 1;
   const float* gate = nullptr;  ///< [rows]
   ExpertChoice experts{};
+  bool weighted = true;  ///< else all weights are 1
 };
 
 /// The function from a router's logits to weights.
 enum class RouterKind {
-  kSoftmax,         ///< over all experts
-  kSigmoid,         ///< of each expert separately
-  kSoftmaxOfChosen  ///< the highest logits are chosen, and the softmax is only over them
+  kSoftmax,          ///< over all experts
+  kSigmoid,          ///< of each expert separately
+  kSoftmaxOfChosen,  ///< the highest logits are chosen, and the softmax is only over them
+  kSigmoidOfChosen   ///< the highest logits are chosen, also where their sigmoids are equal
 };
 
 /// Chooses each token's experts: those with the highest probability (plus `bias`, which affects only the choice); of equal ones the first.
@@ -163,12 +165,15 @@ struct RouterOp {
   ExpertChoice choice;
 };
 
-/// x = cap tanh(scale x / cap), or scale x if cap is 0. Divided in any way.
+/// x = cap tanh(scale x / cap), or scale x if cap is 0. With experts, x has a row per pair, which is multiplied by its expert's weight.
+/// Divided in any way.
 struct ScaleOp {
   float* x;  ///< [n]
   std::int64_t n;
   float scale;
   float cap = 0;
+  ExpertChoice experts{};
+  std::int64_t cols = 0;  ///< with experts
 };
 
 /// More units than share a list.
@@ -184,7 +189,7 @@ struct HighestOp {
 };
 
 /// Applies RoPE to queries and keys, and writes keys and values into the cache. If there are norm weights, queries and keys are first
-/// normalized by the root mean square of each head. Divided by rows and heads.
+/// normalized by the root mean square of each head, or after RoPE. Divided by rows and heads.
 struct StoreOp {
   float* q;        ///< [rows][q_heads * head_dim], rotated in place
   float* k;        ///< [rows][kv_heads * head_dim]
@@ -198,6 +203,9 @@ struct StoreOp {
   TensorType k_type, v_type;      ///< F32, F16 or, if head_dim is a multiple of 32, Q8_0
   const float* q_norm = nullptr;  ///< [head_dim], of every head
   const float* k_norm = nullptr;
+  bool unit_norm = false;          ///< all weights of norms are 1
+  bool norm_last = false;          ///< after RoPE
+  const float* q_scale = nullptr;  ///< [rows], factors of the queries, applied last
   float epsilon = 0;
   const float* q_rotary = nullptr;   ///< source of queries' first rotary_dim elements: [rows][q_heads], heads `q_rotary_stride` floats
   std::int64_t q_rotary_stride = 0;  ///< apart; null: from q

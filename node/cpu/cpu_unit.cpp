@@ -30,7 +30,16 @@ void rotate(float* head, const float* cos_sin, std::int64_t rotary_dim, bool int
 void norm_head(const cpu::KernelTable& kernels, float* head, const float* weight, const StoreOp& op) {
   float squares[18];  // of blocks of 32, for heads of up to 576
   kernels.block_squares(head, op.head_dim, squares);
-  kernels.scale_mul(head, kernels.inverse_rms(squares, op.head_dim, op.epsilon), weight, op.head_dim, head);
+  const float factor = kernels.inverse_rms(squares, op.head_dim, op.epsilon);
+  if (weight) return kernels.scale_mul(head, factor, weight, op.head_dim, head);
+  for (std::int64_t d = 0; d < op.head_dim; ++d) head[d] *= factor;
+}
+
+void rotate_and_norm(const cpu::KernelTable& kernels, float* head, const float* weight, const float* angles, const StoreOp& op) {
+  const bool norms = weight || op.unit_norm;
+  if (norms && !op.norm_last) norm_head(kernels, head, weight, op);
+  rotate(head, angles, op.rotary_dim, op.interleaved);
+  if (norms && op.norm_last) norm_head(kernels, head, weight, op);
 }
 
 constexpr std::int64_t kRowGrain = 16;  // output rows are divided at multiples of this: a cache line of results, whole panels
@@ -262,14 +271,13 @@ void CpuUnit::run(const StoreOp& op, int thread) {
     if (h < q_heads) {
       float* q = op.q + t * q_dim + (op.queries.begin + h) * op.head_dim;
       if (op.q_rotary) std::copy_n(op.q_rotary + (t * op.q_heads + op.queries.begin + h) * op.q_rotary_stride, op.rotary_dim, q);
-      if (op.q_norm) norm_head(kernels_, q, op.q_norm, op);
-      rotate(q, angles, op.rotary_dim, op.interleaved);
+      rotate_and_norm(kernels_, q, op.q_norm, angles, op);
+      for (std::int64_t d = 0; op.q_scale && d < op.head_dim; ++d) q[d] *= op.q_scale[t];
       continue;
     }
     const std::int64_t kv = op.keys.begin + h - q_heads;
     float* k = op.k + t * kv_dim + kv * op.head_dim;
-    if (op.k_norm) norm_head(kernels_, k, op.k_norm, op);
-    rotate(k, angles, op.rotary_dim, op.interleaved);
+    rotate_and_norm(kernels_, k, op.k_norm, angles, op);
     kernels_.store_cell(k, op.head_dim, op.k_type, op.cache_k[kv], op.cells[t]);
     if (op.v) kernels_.store_cell(op.v + t * kv_dim + kv * op.head_dim, op.head_dim, op.v_type, op.cache_v[kv], op.cells[t]);
   }

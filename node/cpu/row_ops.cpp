@@ -54,6 +54,12 @@ float sigmoid(const KernelTable& kernels, float x) {
   return 1.0f / (1.0f + e);
 }
 
+void sigmoids(const KernelTable& kernels, const float* x, std::int64_t n, float* p) {
+  for (std::int64_t i = 0; i < n; ++i) p[i] = -x[i];
+  kernels.exponentials(p, n, p);
+  for (std::int64_t i = 0; i < n; ++i) p[i] = 1.0f / (1.0f + p[i]);
+}
+
 /// p = softmax(x), for n elements.
 void softmax(const KernelTable& kernels, const float* x, std::int64_t n, float* p) {
   const float peak = *std::max_element(x, x + n);
@@ -69,11 +75,9 @@ void probabilities(const KernelTable& kernels, const RouterOp& op, const float* 
     case RouterKind::kSoftmax:
       return softmax(kernels, logits, n, p);
     case RouterKind::kSigmoid:
-      for (std::int64_t i = 0; i < n; ++i) p[i] = -logits[i];
-      kernels.exponentials(p, n, p);
-      for (std::int64_t i = 0; i < n; ++i) p[i] = 1.0f / (1.0f + p[i]);
-      return;
+      return sigmoids(kernels, logits, n, p);
     case RouterKind::kSoftmaxOfChosen:
+    case RouterKind::kSigmoidOfChosen:
       std::copy_n(logits, n, p);
       return;
   }
@@ -135,7 +139,7 @@ void add_columns(const KernelTable& kernels, const AddOp& op, ThreadShare share)
       const std::int64_t n = std::min(kPiece, share.end - begin);
       float sum[kPiece] = {};
       for (std::int64_t e = row * used; e < (row + 1) * used; ++e) {
-        const float weight = op.experts.weights[e];
+        const float weight = op.weighted ? op.experts.weights[e] : 1.0f;
         const float* from = op.from + op.experts.pairs[e] * op.from_stride + begin;
         for (std::int64_t i = 0; i < n; ++i) sum[i] += weight * from[i];
       }
@@ -144,7 +148,19 @@ void add_columns(const KernelTable& kernels, const AddOp& op, ThreadShare share)
   }
 }
 
+float weight_of_pair(const ExpertChoice& choice, std::int64_t pair) {
+  std::int64_t slot = choice.tokens[pair] * choice.used;
+  while (choice.pairs[slot] != pair) ++slot;
+  return choice.weights[slot];
+}
+
 void scale_elements(const KernelTable& kernels, const ScaleOp& op, ThreadShare share) {
+  for (std::int64_t begin = share.begin; op.experts.any() && begin < share.end;) {
+    const std::int64_t pair = begin / op.cols, end = std::min((pair + 1) * op.cols, share.end);
+    const float weight = weight_of_pair(op.experts, pair);
+    for (; begin < end; ++begin) op.x[begin] *= weight;
+  }
+  if (op.experts.any()) return;
   for (std::int64_t begin = share.begin; begin < share.end; begin += kPiece) {
     const std::int64_t n = std::min(kPiece, share.end - begin);
     float *x = op.x + begin, e[kPiece];
@@ -192,6 +208,7 @@ void choose_experts(const KernelTable& kernels, const RouterOp& op, ThreadShare 
       rank[best] = -INFINITY;
     }
     if (op.kind == RouterKind::kSoftmaxOfChosen) softmax(kernels, weights, used, weights);
+    if (op.kind == RouterKind::kSigmoidOfChosen) sigmoids(kernels, weights, used, weights);
     constexpr double kMinDivisor = 6.103515625e-5;  // least divisor of a sum: the smallest normal half float
     const double sum = sum_of(used, [&](std::int64_t i) { return static_cast<double>(weights[i]); });
     const float by = op.normalize ? static_cast<float>(std::max(sum, kMinDivisor)) : 1.0f;

@@ -146,6 +146,69 @@ TEST(MixtureOps, EqualProbabilities_goToTheFirst_andABiasCountsForTheChoiceOnly)
   EXPECT_NEAR(weights[0], 1.0 / 3, 1e-6);
 }
 
+TEST(MixtureOps, SigmoidsOfChosen_areChosenByLogits) {
+  const std::vector<float> logits{60, 0.5f, 80, 70};  // the sigmoids of all but the second are 1
+  std::vector<float> weights(3);
+  std::vector<std::int32_t> pairs(3), tokens(3), chosen(3), first(5);
+  const ExpertChoice choice{.experts = 4,
+                            .used = 2,
+                            .weights = weights.data(),
+                            .pairs = pairs.data(),
+                            .tokens = tokens.data(),
+                            .chosen = chosen.data(),
+                            .first = first.data()};
+  run_scalar(std::vector<Op>{
+      RouterOp{.logits = logits.data(), .rows = 1, .kind = RouterKind::kSigmoidOfChosen, .normalize = false, .choice = choice}});
+  EXPECT_EQ(chosen, (std::vector<std::int32_t>{2, 3, 0}));
+  EXPECT_NEAR(weights[0], 1, 1e-6);
+}
+
+TEST(StoreOp, NormsAfterRope_theScaleComesLast) {
+  constexpr std::int64_t kDim = 32;
+  std::vector<float> q = reals(kDim, 1), k = reals(kDim, 2);
+  const std::vector<float> before = q, k_before = k, v = reals(kDim, 3), weight = reals(kDim, 4), scale{3};
+  std::vector<float> turned(kDim), k_plane(kDim), v_plane(kDim);
+  for (std::size_t i = 1; i < kDim; i += 2) turned[i] = 1;  // sines of 1: a quarter
+  const std::int32_t cell = 0;
+  void *k_cells = k_plane.data(), *v_cells = v_plane.data();
+  StoreOp op{.q = q.data(),
+             .k = k.data(),
+             .v = v.data(),
+             .rows = 1,
+             .q_heads = 1,
+             .kv_heads = 1,
+             .head_dim = kDim,
+             .rotary_dim = kDim,
+             .interleaved = true,
+             .cos_sin = turned.data(),
+             .cells = &cell,
+             .cache_k = &k_cells,
+             .cache_v = &v_cells,
+             .k_type = TensorType::F32,
+             .v_type = TensorType::F32,
+             .q_norm = weight.data(),
+             .k_norm = weight.data(),
+             .norm_last = true,
+             .q_scale = scale.data(),
+             .epsilon = 1e-5f};
+  run_scalar(std::vector<Op>{op});
+  const auto rms = [](const std::vector<float>& x) {
+    return std::sqrt(std::inner_product(x.begin(), x.end(), x.begin(), 0.0) / kDim + 1e-5);
+  };
+  for (std::size_t i = 0; i < kDim; i += 2) {
+    EXPECT_NEAR(q[i], -before[i + 1] / rms(before) * weight[i] * 3, 1e-5);
+    EXPECT_NEAR(q[i + 1], before[i] / rms(before) * weight[i + 1] * 3, 1e-5);
+    EXPECT_NEAR(k_plane[i], -k_before[i + 1] / rms(k_before) * weight[i], 1e-5);
+  }
+  q = before, k = k_before;
+  op.q_norm = op.k_norm = nullptr, op.q_scale = nullptr, op.unit_norm = true;
+  run_scalar(std::vector<Op>{op});
+  for (std::size_t i = 0; i < kDim; i += 2) {
+    EXPECT_NEAR(q[i], -before[i + 1] / rms(before), 1e-5);
+    EXPECT_NEAR(k_plane[i + 1], k_before[i] / rms(k_before), 1e-5);
+  }
+}
+
 TEST(StoreOp, NormsHeadsBeforeTheyRotate) {
   constexpr std::int64_t kDim = 32;
   std::vector<float> q = reals(kDim, 1), k = reals(kDim, 2);

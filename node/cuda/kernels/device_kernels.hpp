@@ -126,7 +126,7 @@ struct AddArgs {
   const float* from;
   std::int64_t rows, cols, to_stride, from_stride;
   float scale;
-  const float *gate, *weights;
+  const float *gate, *weights;  ///< without weights but with pairs, they are 1
   const std::int32_t* pairs;
   std::int64_t used;
 };
@@ -136,6 +136,10 @@ struct ScaleArgs {
   float* x;
   std::int64_t n;
   float scale, cap;
+  // With experts: weights [tokens][used], pairs [tokens][used], tokens [pairs].
+  const float* weights = nullptr;
+  const std::int32_t *pairs = nullptr, *tokens = nullptr;
+  std::int64_t used = 0, cols = 0;
 };
 
 /// HighestOp.
@@ -169,6 +173,8 @@ struct StoreArgs {
   void* const* cache_v;
   TensorType k_type, v_type;
   const float *q_norm, *k_norm;  ///< [head_dim], or null
+  bool unit_norm, norm_last;
+  const float* q_scale;  ///< [rows], or null
   float epsilon;
   const float* q_rotary = nullptr;  ///< source of the first rotary_dim floats of each head, or null
   std::int64_t q_rotary_stride = 0;

@@ -83,19 +83,27 @@ YAMATA_KERNEL void YAMATA_BOUNDS(kRowThreads) add_to_rows(const AddArgs a) {
   const std::int64_t row = simt::block_y(), col = static_cast<std::int64_t>(simt::block_x()) * kRowThreads + simt::thread();
   if (!simt::within(col, a.cols)) return;
   float& to = a.to[row * a.to_stride + col];
-  if (!a.weights) {
+  if (!a.pairs) {
     const float scale = a.gate ? a.scale * by_sigmoid(1.0f, a.gate[row]) : a.scale;
     to += scale * a.from[row * a.from_stride + col];
     return;
   }
   float sum = 0;
-  for (std::int64_t e = row * a.used; e < (row + 1) * a.used; ++e) sum += a.weights[e] * a.from[a.pairs[e] * a.from_stride + col];
+  for (std::int64_t e = row * a.used; e < (row + 1) * a.used; ++e)
+    sum += (a.weights ? a.weights[e] : 1.0f) * a.from[a.pairs[e] * a.from_stride + col];
   to += a.scale * sum;
 }
 
 YAMATA_KERNEL void YAMATA_BOUNDS(kRowThreads) scale_each(const ScaleArgs a) {
   const std::int64_t i = static_cast<std::int64_t>(simt::block_x()) * kRowThreads + simt::thread();
   if (!simt::within(i, a.n)) return;
+  if (a.pairs) {
+    const std::int64_t pair = i / a.cols;
+    std::int64_t slot = a.tokens[pair] * a.used;
+    while (a.pairs[slot] != pair) ++slot;
+    a.x[i] *= a.weights[slot];
+    return;
+  }
   const float x = a.x[i] * a.scale;
   a.x[i] = a.cap == 0 ? x : soft_cap(x, a.cap);
 }

@@ -29,7 +29,7 @@ YAMATA_DEVICE void rotate(const StoreArgs& a, float* head, const float* cos_sin)
   }
 }
 
-/// RMSNorm of one head.
+/// RMSNorm of one head; without weights, they are 1.
 YAMATA_DEVICE void norm_head(float* head, const float* weight, std::int64_t head_dim, float epsilon) {
   double sum = 0;
   for (std::int64_t block = 0; block < divide_up(head_dim, simt::kWarp); ++block) {
@@ -37,8 +37,17 @@ YAMATA_DEVICE void norm_head(float* head, const float* weight, std::int64_t head
     sum += static_cast<double>(block_square(simt::within(d, head_dim) ? head[d] : 0.0f));
   }
   const float factor = inverse_rms(sum, head_dim, epsilon);
-  for (std::int64_t d = simt::lane(); d < head_dim; d += simt::kWarp) head[d] = head[d] * factor * weight[d];
+  for (std::int64_t d = simt::lane(); d < head_dim; d += simt::kWarp) head[d] = head[d] * factor * (weight ? weight[d] : 1.0f);
   simt::sync_warp();
+}
+
+YAMATA_DEVICE void rotate_and_norm(const StoreArgs& a, float* head, const float* weight, const float* angles) {
+  const bool norms = weight || a.unit_norm;
+  if (norms && !a.norm_last) norm_head(head, weight, a.head_dim, a.epsilon);
+  rotate(a, head, angles);
+  if (!norms || !a.norm_last) return;
+  simt::sync_warp();
+  norm_head(head, weight, a.head_dim, a.epsilon);
 }
 
 /// Stores a warp's 32 floats in a cell of a plane, from element d - lane on.
@@ -81,16 +90,19 @@ YAMATA_KERNEL void YAMATA_BOUNDS(kStoreThreads) rotate_and_store(const StoreArgs
       for (std::int64_t d = simt::lane(); d < a.rotary_dim; d += simt::kWarp) q[d] = from[d];
       simt::sync_warp();
     }
-    if (a.q_norm) norm_head(q, a.q_norm, a.head_dim, a.epsilon);
-    return rotate(a, q, angles);
+    rotate_and_norm(a, q, a.q_norm, angles);
+    if (!a.q_scale) return;
+    simt::sync_warp();
+    const float scale = a.q_scale[row];
+    for (std::int64_t d = simt::lane(); d < a.head_dim; d += simt::kWarp) q[d] *= scale;
+    return;
   }
   if (!simt::within(i, queries + (a.v ? 2 : 1) * keys)) return;
   const bool is_key = i < queries + keys;
   const std::int64_t kv = a.kv_begin + i - queries - (is_key ? 0 : keys), at = (row * a.kv_heads + kv) * a.head_dim, cell = a.cells[row];
   if (!is_key) return store_cell(a.v + at, a.head_dim, a.v_type, a.cache_v[kv], cell);
   void* plane = a.cache_k[kv];
-  if (a.k_norm) norm_head(a.k + at, a.k_norm, a.head_dim, a.epsilon);
-  rotate(a, a.k + at, angles);
+  rotate_and_norm(a, a.k + at, a.k_norm, angles);
   simt::sync_warp();
   store_cell(a.k + at, a.head_dim, a.k_type, plane, cell);
 }

@@ -77,7 +77,8 @@ bool run(OpContext& c, const StoreOp& op) {
   const auto weights = static_cast<std::size_t>(op.head_dim);
   if (op.q_norm) a.q_norm = c.memory.at(op.q_norm, weights);
   if (op.k_norm) a.k_norm = c.memory.at(op.k_norm, weights);
-  a.epsilon = op.epsilon;
+  a.unit_norm = op.unit_norm, a.norm_last = op.norm_last, a.epsilon = op.epsilon;
+  if (op.q_scale) a.q_scale = c.memory.once(std::span(op.q_scale, static_cast<std::size_t>(op.rows)));
   a.q_rotary_stride = op.q_rotary_stride;
   if (op.q_rotary && op.rows > 0)
     a.q_rotary = c.memory.at(op.q_rotary, static_cast<std::size_t>((op.rows * op.q_heads - 1) * op.q_rotary_stride + op.rotary_dim));

@@ -77,14 +77,21 @@ bool run(OpContext& c, const AddOp& op) {
   a.from = c.memory.at(op.from, floats(experts ? op.rows * op.experts.used : op.rows, op.from_stride));
   a.rows = op.rows, a.cols = op.cols, a.from_stride = op.from_stride, a.scale = op.scale, a.used = op.experts.used;
   if (op.gate && !experts) a.gate = c.memory.at(op.gate, static_cast<std::size_t>(op.rows));
-  if (experts) a.weights = c.memory.at(op.experts.weights, pairs), a.pairs = c.memory.at(op.experts.pairs, pairs);
+  if (experts && op.weighted) a.weights = c.memory.at(op.experts.weights, pairs);
+  if (experts) a.pairs = c.memory.at(op.experts.pairs, pairs);
   c.kernels().add(a, c.stream());
   c.check("adding to the residual stream");
   return true;
 }
 
 bool run(OpContext& c, const ScaleOp& op) {
-  c.kernels().scale({c.memory.at(op.x, static_cast<std::size_t>(op.n)), op.n, op.scale, op.cap}, c.stream());
+  ScaleArgs a{c.memory.at(op.x, static_cast<std::size_t>(op.n)), op.n, op.scale, op.cap};
+  if (op.experts.any()) {
+    const auto pairs = static_cast<std::size_t>(op.n / op.cols);
+    a.weights = c.memory.at(op.experts.weights, pairs), a.pairs = c.memory.at(op.experts.pairs, pairs);
+    a.tokens = c.memory.at(op.experts.tokens, pairs), a.used = op.experts.used, a.cols = op.cols;
+  }
+  c.kernels().scale(a, c.stream());
   c.check("scaling");
   return true;
 }

@@ -50,9 +50,13 @@ void compute(const Op& op) {
   finish(unit);
 }
 
-/// `latent`: values are parts of keys, and what of queries rotates comes from elsewhere.
-bool store_holds(const TestDevice& device, const CacheShape& s, bool interleaved, std::int64_t rotary_dim, bool normed = false,
+/// How heads are normalized: not, before or after RoPE, or after it without weights.
+enum class HeadNorm { kNone, kFirst, kLast, kUnit };
+
+/// `latent`: values are parts of keys, and what of queries rotates comes from elsewhere. After norms, queries are scaled.
+bool store_holds(const TestDevice& device, const CacheShape& s, bool interleaved, std::int64_t rotary_dim, HeadNorm norms = HeadNorm::kNone,
                  bool latent = false) {
+  const bool normed = norms == HeadNorm::kFirst || norms == HeadNorm::kLast, last = norms == HeadNorm::kLast || norms == HeadNorm::kUnit;
   Cache cache(device, s, 5);
   cpu::Random random(6);
   const std::vector<std::int32_t> cells{static_cast<std::int32_t>(s.cells - 1), 0, 4};
@@ -66,6 +70,8 @@ bool store_holds(const TestDevice& device, const CacheShape& s, bool interleaved
                      k_norm = device.array(std::vector(norm.begin() + s.head_dim, norm.end()));
   const std::vector<float> rotary = floats(s.q_heads * (rotary_dim + 3));
   const Array<float> device_rotary = device.array(rotary);
+  const std::vector<float> scales = floats(1);
+  const Array<float> device_scales = device.array(scales);
   const Array<std::int32_t> device_cells = device.array(cells);
   StoreArgs a{};
   a.q = device_q.data(), a.k = device_k.data(), a.v = latent ? nullptr : device_v.data();
@@ -74,7 +80,8 @@ bool store_holds(const TestDevice& device, const CacheShape& s, bool interleaved
   a.interleaved = interleaved, a.cos_sin = device_angles.data(), a.cells = device_cells.data();
   a.cache_k = cache.planes_k.data(), a.cache_v = cache.planes_v.data(), a.k_type = s.k_type, a.v_type = s.v_type;
   if (normed) a.q_norm = q_norm.data(), a.k_norm = k_norm.data();
-  a.epsilon = 1e-6f;
+  a.epsilon = 1e-6f, a.norm_last = last, a.unit_norm = norms == HeadNorm::kUnit;
+  if (last) a.q_scale = device_scales.data();
   if (latent) a.q_rotary = device_rotary.data(), a.q_rotary_stride = rotary_dim + 3;
   device.kernels().store(a, device.stream());
   device.finish();
@@ -94,7 +101,8 @@ bool store_holds(const TestDevice& device, const CacheShape& s, bool interleaved
              s.k_type,
              s.v_type};
   if (normed) op.q_norm = norm.data(), op.k_norm = norm.data() + s.head_dim;
-  op.epsilon = 1e-6f;
+  op.epsilon = 1e-6f, op.norm_last = last, op.unit_norm = norms == HeadNorm::kUnit;
+  if (last) op.q_scale = scales.data();
   if (latent) op.q_rotary = rotary.data(), op.q_rotary_stride = rotary_dim + 3;
   compute(op);
   return cache.equal() && cpu::bits(device_q.values()) == cpu::bits(q) && cpu::bits(device_k.values()) == cpu::bits(k);
@@ -174,8 +182,12 @@ std::vector<Scene> cache_scenes() {
   scenes.push_back({"attention, heads of 208", [=](const TestDevice& device) { return attention_holds(device, wide); }});
   const CacheShape small{2, 2, 0, 4, 48, 6, TensorType::F16, TensorType::F32};
   scenes.push_back({"store, heads of 48", [=](const TestDevice& device) { return store_holds(device, small, false, 48); }});
-  scenes.push_back({"store, latent", [=](const TestDevice& device) { return store_holds(device, small, true, 38, false, true); }});
-  scenes.push_back({"store, normed heads", [=](const TestDevice& device) { return store_holds(device, small, false, 48, true); }});
+  scenes.push_back(
+      {"store, latent", [=](const TestDevice& device) { return store_holds(device, small, true, 38, HeadNorm::kNone, true); }});
+  scenes.push_back(
+      {"store, normed heads", [=](const TestDevice& device) { return store_holds(device, small, false, 48, HeadNorm::kFirst); }});
+  for (const HeadNorm last : {HeadNorm::kLast, HeadNorm::kUnit})
+    scenes.push_back({"store, heads normed last", [=](const TestDevice& device) { return store_holds(device, small, true, 48, last); }});
   scenes.push_back({"attention, soft-capped", [=](const TestDevice& device) { return attention_holds(device, narrow, 2.5f); }});
   scenes.push_back({"attention, with sinks", [=](const TestDevice& device) { return attention_holds(device, wide, 0, true); }});
   return scenes;

@@ -72,25 +72,26 @@ bool resize_holds(const TestDevice& device, std::int64_t from_cols, std::int64_t
   return cpu::bits(device_to.values()) == cpu::bits(to);
 }
 
-enum class Sum { kPlain, kGated, kExperts };
+enum class Sum { kPlain, kGated, kExperts, kUnweighted };
 
 bool sum_holds(const TestDevice& device, Sum kind) {
   constexpr std::int64_t kRows = 3, kCols = 300, kStride = 305, kUsed = 2;
-  const std::size_t from_rows = kind == Sum::kExperts ? kRows * kUsed : kRows;
+  const bool weighted = kind == Sum::kExperts, experts = weighted || kind == Sum::kUnweighted;
+  const std::size_t from_rows = experts ? kRows * kUsed : kRows;
   std::vector<float> to = reals((kRows - 1) * kStride + kCols, 1), from = reals((from_rows - 1) * kStride + kCols, 2),
                      gate = reals(kRows, 3), weights = reals(kRows * kUsed, 4);
   std::vector<std::int32_t> pairs{5, 0, 3, 2, 1, 4};
   const Array<float> device_to = device.array(to), device_from = device.array(from), device_gate = device.array(gate),
                      device_weights = device.array(weights);
   const Array<std::int32_t> device_pairs = device.array(pairs);
-  const bool experts = kind == Sum::kExperts;
   device.kernels().add(
       {device_to.data(), device_from.data(), kRows, kCols, kStride, kStride, 0.7f, kind == Sum::kGated ? device_gate.data() : nullptr,
-       experts ? device_weights.data() : nullptr, experts ? device_pairs.data() : nullptr, kUsed},
+       weighted ? device_weights.data() : nullptr, experts ? device_pairs.data() : nullptr, kUsed},
       device.stream());
   device.finish();
   AddOp op{to.data(), from.data(), kRows, kCols, kStride, kStride, 0.7f, kind == Sum::kGated ? gate.data() : nullptr, {}};
   if (experts) op.experts = {.experts = 8, .used = kUsed, .weights = weights.data(), .pairs = pairs.data()};
+  op.weighted = weighted;
   compute(op);
   return cpu::bits(device_to.values()) == cpu::bits(to);
 }
@@ -102,6 +103,27 @@ bool scale_holds(const TestDevice& device, float cap) {
   device.finish();
   compute(ScaleOp{x.data(), std::ssize(x), 3.5f, cap});
   return cpu::bits(device_x.values()) == cpu::bits(x);
+}
+
+/// Rows of pairs, each by its expert's weight.
+bool scale_by_experts_holds(const TestDevice& device) {
+  constexpr std::int64_t kTokens = 3, kUsed = 2, kCols = 150;
+  std::vector<float> x = reals(kTokens * kUsed * kCols, 6), weights = reals(kTokens * kUsed, 7);
+  std::vector<std::int32_t> pairs{5, 0, 3, 2, 1, 4}, tokens{0, 2, 1, 1, 2, 0};
+  const Array<float> device_x = device.array(x), device_weights = device.array(weights);
+  const Array<std::int32_t> device_pairs = device.array(pairs), device_tokens = device.array(tokens);
+  device.kernels().scale(
+      {device_x.data(), std::ssize(x), 1, 0, device_weights.data(), device_pairs.data(), device_tokens.data(), kUsed, kCols},
+      device.stream());
+  device.finish();
+  std::vector<float> expected = x;
+  for (std::size_t slot = 0; slot < pairs.size(); ++slot) {
+    for (std::int64_t i = 0; i < kCols; ++i) expected[static_cast<std::size_t>(pairs[slot] * kCols + i)] *= weights[slot];
+  }
+  ScaleOp op{.x = x.data(), .n = std::ssize(x), .scale = 1, .cols = kCols};
+  op.experts = {.experts = 8, .used = kUsed, .weights = weights.data(), .pairs = pairs.data(), .tokens = tokens.data()};
+  compute(op);
+  return cpu::bits(x) == cpu::bits(expected) && cpu::bits(device_x.values()) == cpu::bits(x);
 }
 
 /// Some columns of a row: ties, no numbers, infinities, a row without any number, and whatever is highest beside them.
@@ -144,9 +166,10 @@ std::vector<Scene> residual_scenes() {
     scenes.push_back({"biases and scales", [=](const TestDevice& device) { return bias_holds(device, which & 1, which & 2); }});
   for (const std::pair<int, int> cols : {std::pair{100, 128}, {128, 100}, {8, 32}, {300, 320}})
     scenes.push_back({"resized rows", [=](const TestDevice& device) { return resize_holds(device, cols.first, cols.second); }});
-  for (const Sum kind : {Sum::kPlain, Sum::kGated, Sum::kExperts})
+  for (const Sum kind : {Sum::kPlain, Sum::kGated, Sum::kExperts, Sum::kUnweighted})
     scenes.push_back({"sum", [=](const TestDevice& device) { return sum_holds(device, kind); }});
   for (const float cap : {0.0f, 30.0f}) scenes.push_back({"scale", [=](const TestDevice& device) { return scale_holds(device, cap); }});
+  scenes.push_back({"scale by experts", scale_by_experts_holds});
   for (const std::int64_t cols : {1, 7, 33, 300, 1025, 2050}) {
     scenes.push_back(
         {"highest of " + std::to_string(cols), [=](const TestDevice& device) { return highest_holds(device, cols, 0, cols); }});
