@@ -47,6 +47,11 @@ constexpr TensorRow per_expert(TensorRole role, const char* name, const char* si
   row.copies = Copies::kPerExpert, row.single = single;
   return row;
 }
+constexpr TensorRow half_expert(TensorRole role, const char* name, const char* single) {
+  TensorRow row = per_expert(role, name, single, kExpertFfn, kDim);
+  row.fusion = Fusion::kExpertGateUp, row.fused = "ffn_gate_up_exps.weight";
+  return row;
+}
 constexpr TensorRow per_head(TensorRole role, const char* name, Extent rows, Extent cols) {
   TensorRow row = matrix(role, name, rows, cols, is_latent);
   row.copies = Copies::kPerHead, row.single = "attn_kv_b.weight";
@@ -95,8 +100,8 @@ constexpr TensorRow kTensors[] = {
     matrix(kRouter, "ffn_gate_inp.weight", kExperts, kDim, has_experts),
     bias(kRouterBias, "ffn_gate_inp.bias", kExperts, has_experts),
     bias(kChoiceBias, "exp_probs_b.bias", kExperts, has_experts),
-    per_expert(kExpertGate, "ffn_gate_exps.weight", "ffn_gate.{}.weight", kExpertFfn, kDim),
-    per_expert(kExpertUp, "ffn_up_exps.weight", "ffn_up.{}.weight", kExpertFfn, kDim),
+    half_expert(kExpertGate, "ffn_gate_exps.weight", "ffn_gate.{}.weight"),
+    half_expert(kExpertUp, "ffn_up_exps.weight", "ffn_up.{}.weight"),
     per_expert(kExpertDown, "ffn_down_exps.weight", "ffn_down.{}.weight", kDim, kExpertFfn),
     expert_bias(kExpertGateBias, "ffn_gate_exps.bias", kExpertFfn),
     expert_bias(kExpertUpBias, "ffn_up_exps.bias", kExpertFfn),

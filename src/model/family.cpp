@@ -108,10 +108,65 @@ void read_glm4moe(const MetadataReader& reader, Hyperparameters& h) {
   if (reader.file().find("blk.0.attn_q_norm.weight")) h.layer.qk_norm = QkNorm::kHead;
 }
 
+/// Factors of queries that grow with the position, by lengths of the context for which the model was trained at first.
+void read_query_scale(const MetadataReader& reader, Hyperparameters& h) {
+  h.layer.query_scale = reader.real_or_none("attention.temperature_scale");
+  h.query_scale_length = reader.count("attention.temperature_length", 1 << 30, h.rope.original_context);
+}
+
+/// With YaRN, a multiplier cancels the growth of rotated values.
+void read_mistral3(const MetadataReader& reader, Hyperparameters& h) {
+  read_query_scale(reader, h);
+  const float grown = h.rope.kind == RopeScaling::Kind::kYarn ? 0.1f * std::log(h.rope.factor) : 0.0f;
+  h.rope.attention_factor /= 1.0f + reader.real_or_none("rope.scaling.yarn_log_multiplier") * grown;
+}
+
+/// The large model's layers have windows, except every fourth, which has no RoPE.
+void read_exaone4(const MetadataReader& reader, Hyperparameters& h) {
+  read_windows(reader, h, 4, h.layers == 64 ? 4096 : 0);
+  h.only_windows_rotate = true;
+  h.window_rope_base = reader.real("rope.freq_base_swa", h.layer.rope_base);
+  if (h.layer.window == 0) h.window_pattern = 0, h.windows.clear();
+}
+
+void read_smollm3(const MetadataReader&, Hyperparameters& h) { h.unrotated_period = 4; }
+
+void read_ernie4_5_moe(const MetadataReader& reader, Hyperparameters& h) {
+  reader.require({"expert_count", "expert_feed_forward_length"});
+  h.expert_period = reader.count("interleave_moe_layer_step", 4096);
+}
+
+void read_hunyuan_moe(const MetadataReader& reader, Hyperparameters& h) {
+  reader.require({"expert_count", "expert_feed_forward_length"});
+  if (!reader.has("expert_shared_feed_forward_length")) h.layer.shared_ffn = h.ffn;
+}
+
+/// No tensor is optional.
+void read_minimax_m2(const MetadataReader& reader, Hyperparameters& h) {
+  reader.require({"expert_count", "expert_feed_forward_length"});
+  reader.file().tensor("output.weight");
+  for (std::int64_t layer = 0; layer < h.layers; ++layer) reader.file().tensor(fmt::format("blk.{}.exp_probs_b.bias", layer));
+}
+
+/// Chunks instead of windows in three of four layers, the only ones with RoPE; a window of 0 says that all tokens are seen everywhere.
+void read_llama4(const MetadataReader& reader, Hyperparameters& h) {
+  reader.require({"expert_feed_forward_length"});
+  if (reader.count("expert_count", kMaxExperts) == 128) h.layer.qk_norm = QkNorm::kNone;
+  h.expert_period = reader.count("interleave_moe_layer_step", 4096);
+  h.layer.router = RouterKind::kSigmoidOfChosen;
+  h.layer.shared_ffn = h.layer.expert_ffn;
+  read_windows(reader, h, 4, 8192);
+  h.window_rope_base = reader.real("rope.freq_base_swa", h.layer.rope_base);
+  h.chunked = h.only_windows_rotate = true;
+  if (h.layer.window > 0) h.layer.query_scale = 0.1f;
+  h.query_scale_length = 8192, h.query_scale_offset = 1;
+}
+
 /// Files older than expert_gating_func use DeepSeek-V2's softmax, except GLM 4.7 Flash. With YaRN, a factor in the file scales attention
 /// scores instead of the rotated values.
 void read_deepseek2(const MetadataReader& reader, Hyperparameters& h) {
   reader.require({"attention.kv_lora_rank", "expert_feed_forward_length", "expert_shared_count"});
+  read_query_scale(reader, h);
   const bool is_glm = (h.layers == 47 || h.layers == 48) && h.vocabulary == 154880;
   if (is_glm && reader.count_or_none("expert_gating_func", 3) == 0) h.layer.router = RouterKind::kSigmoid;
   const float grown = h.rope.kind == RopeScaling::Kind::kYarn ? std::log(h.rope.factor) : 0.0f;
@@ -119,6 +174,12 @@ void read_deepseek2(const MetadataReader& reader, Hyperparameters& h) {
   float scale = h.rope.attention_factor * (multiplier != 0 ? 1.0f + multiplier * grown : rotated);
   if (multiplier != 0) h.rope.attention_factor /= rotated;
   h.layer.attention_scale = scale * scale / std::sqrt(static_cast<float>(h.query_dim()));
+}
+
+/// Some converters leave the publisher's scale out.
+void read_mistral4(const MetadataReader& reader, Hyperparameters& h) {
+  read_deepseek2(reader, h);
+  if (!reader.has("attention.temperature_scale")) h.layer.query_scale = 0.1f;
 }
 
 void read_command_r(const MetadataReader& reader, Hyperparameters& h) {
@@ -204,6 +265,35 @@ constexpr LayerSpec deepseek2() {
   return spec;
 }
 
+/// Norms after attention and feed-forward, and of heads.
+constexpr LayerSpec exaone4() {
+  LayerSpec spec = olmo2();
+  spec.qk_norm = QkNorm::kHead;
+  return spec;
+}
+
+constexpr LayerSpec hunyuan() {
+  LayerSpec spec = qwen3();
+  spec.qk_norm_last = true;
+  return spec;
+}
+
+constexpr LayerSpec minimax_m2() {
+  LayerSpec spec = neox();
+  spec.qk_norm = QkNorm::kToken;
+  spec.router = RouterKind::kSigmoid;
+  return spec;
+}
+
+constexpr LayerSpec llama4() {
+  LayerSpec spec;
+  spec.qk_norm = QkNorm::kUnit;
+  spec.qk_norm_last = true;
+  spec.normalize_experts = false;
+  spec.weigh_inputs = true;
+  return spec;
+}
+
 /// One norm that attention and feed-forward share, or two.
 constexpr Renamed kFalconNames[] = {
     {kAttentionNorm, "attn_norm_2.weight", "attn_norm.weight"},
@@ -237,6 +327,17 @@ const Family kFamilies[] = {
     {"command-r", command_r(), common_tensors(), read_command_r, kOneNorm},
     {"deepseek2", deepseek2(), common_tensors(), read_deepseek2},
     {"gpt-oss", gpt_oss(), common_tensors(), read_gpt_oss, kNormAfterAttention},
+    {"smollm3", LayerSpec{}, common_tensors(), read_smollm3},
+    {"seed_oss", neox(), common_tensors(), nullptr, kNormAfterAttention},
+    {"exaone4", exaone4(), common_tensors(), read_exaone4},
+    {"hunyuan-dense", hunyuan(), common_tensors()},
+    {"ernie4_5", LayerSpec{}, common_tensors()},
+    {"mistral3", LayerSpec{}, common_tensors(), read_mistral3},
+    {"minimax-m2", minimax_m2(), common_tensors(), read_minimax_m2},
+    {"hunyuan-moe", hunyuan(), common_tensors(), read_hunyuan_moe},
+    {"ernie4_5-moe", LayerSpec{}, common_tensors(), read_ernie4_5_moe},
+    {"llama4", llama4(), common_tensors(), read_llama4},
+    {"mistral4", deepseek2(), common_tensors(), read_mistral4},
 };
 
 }  // namespace

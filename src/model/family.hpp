@@ -89,9 +89,9 @@ enum class Extent {
 };
 /// Which ranks hold a tensor.
 enum class Holder { kFirstStage, kLayer, kLastStage, kEveryStage };
-/// The fused tensor of which a tensor may be a part, as consecutive rows: queries, keys and values; gate and up; latent vector and rotated
-/// part of keys, which are fused in all files.
-enum class Fusion { kNone, kQkv, kGateUp, kLatent };
+/// The fused tensor of which a tensor may be a part, as consecutive rows: queries, keys and values; gate and up, also of each expert;
+/// latent vector and rotated part of keys, which are fused in all files.
+enum class Fusion { kNone, kQkv, kGateUp, kExpertGateUp, kLatent };
 /// How many copies a layer has of a tensor: one; one per expert, in one tensor or in separate tensors; one per head, in one tensor, or as
 /// each head's part of a tensor of keys and values.
 enum class Copies { kOne, kPerExpert, kPerHead };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "node/error.hpp"
 #include "src/model/known_keys.hpp"
@@ -151,6 +152,8 @@ Hyperparameters Hyperparameters::read(const gguf::File& file) {
   if (h.layer.rope == RopeKind::kNone) h.rotary_dim = 0;
   h.layer.scaled = has_scales(file);
   pad_heads(h);
+  if (h.padding > 0 && h.layer.qk_norm_last)
+    refuse(fmt::format("norms after RoPE of heads of {} elements, no multiple of 16, are not supported", h.query_dim()));
   require_supported(file, h.layer);
   require_known_keys(reader, *h.family);
   return h;
@@ -163,6 +166,13 @@ LayerSpec Hyperparameters::with_window(bool windowed) const {
     if (window_rope_base > 0) spec.rope_base = window_rope_base;
     spec.rope_scaled = window_rope_scaled;
   }
+  if (only_windows_rotate && layer.window > 0) {
+    if (spec.window > 0)
+      spec.query_scale = 0;
+    else
+      spec.rope = RopeKind::kNone;
+    if (spec.window == 0 && spec.qk_norm == QkNorm::kUnit) spec.qk_norm = QkNorm::kNone;
+  }
   return spec;
 }
 
@@ -170,8 +180,14 @@ LayerSpec Hyperparameters::layer_at(std::int64_t index) const {
   const auto at = static_cast<std::size_t>(index);
   const bool by_pattern = window_pattern == 0 || index % window_pattern != window_pattern - 1;
   LayerSpec spec = with_window(windows.empty() ? by_pattern : at < windows.size() && windows[at]);
-  if (index < dense_layers) spec.experts = 0;
+  if (index < dense_layers || index % expert_period != expert_period - 1) spec.experts = 0;
+  if (unrotated_period > 0 && index % unrotated_period == unrotated_period - 1) spec.rope = RopeKind::kNone;
   return spec;
+}
+
+float Hyperparameters::query_scale_at(std::int64_t position) const {
+  const auto times = static_cast<double>((position + query_scale_offset) / query_scale_length);
+  return static_cast<float>(1.0 + static_cast<double>(layer.query_scale) * std::log(1.0 + times));
 }
 
 std::int64_t Hyperparameters::active_ffn() const {

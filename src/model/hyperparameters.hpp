@@ -28,12 +28,17 @@ struct Hyperparameters {
   std::int64_t nextn_layers = 0;  ///< multi-token prediction (MTP) layers after the last layer; not part of the model itself
   std::int64_t padding = 0;       ///< zeros at the end of each head in the cache: attention computes multiples of 16
   float epsilon = 0;
-  LayerSpec layer;                  ///< common to all layers, from the metadata; differences between layers are below
-  std::int64_t window_pattern = 0;  ///< of this many layers, the last has no sliding window; 0: all have one
-  std::vector<bool> windows;        ///< which layers have a sliding window, where the file has a list of them; empty: by the pattern
-  float window_rope_base = 0;       ///< of layers with a sliding window; 0: the same as the others
-  bool window_rope_scaled = true;   ///< whether `rope` scaling also applies to those layers
-  std::int64_t dense_layers = 0;    ///< number of layers at the beginning without experts
+  LayerSpec layer;                    ///< common to all layers, from the metadata; differences between layers are below
+  std::int64_t window_pattern = 0;    ///< of this many layers, the last has no sliding window; 0: all have one
+  std::vector<bool> windows;          ///< which layers have a sliding window, where the file has a list of them; empty: by the pattern
+  float window_rope_base = 0;         ///< of layers with a sliding window; 0: the same as the others
+  bool window_rope_scaled = true;     ///< whether `rope` scaling also applies to those layers
+  bool chunked = false;               ///< windows begin at multiples of their size, instead of moving with the token
+  bool only_windows_rotate = false;   ///< if there are windows, layers without one have no RoPE, and only they scale queries
+  std::int64_t unrotated_period = 0;  ///< of this many layers, the last has no RoPE; 0: see the line before
+  std::int64_t query_scale_length = 1, query_scale_offset = 0;  ///< of LayerSpec::query_scale
+  std::int64_t dense_layers = 0;                                ///< number of layers at the beginning without experts
+  std::int64_t expert_period = 1;                               ///< of this many layers, only the last has experts
   RopeScaling rope;
   float embedding_scale = 1, logit_scale = 1, logit_softcap = 0;
 
@@ -46,6 +51,8 @@ struct Hyperparameters {
   std::int64_t value_dim() const { return is_latent() ? layer.value_dim : head_dim - padding; }
   /// Size of a head's key before it is stored.
   std::int64_t key_dim() const { return head_dim - padding; }
+  /// The factor of queries at a position p (Llama 4): 1 + b log(1 + floor((p + offset) / length)).
+  float query_scale_at(std::int64_t position) const;
   /// The spec of a layer.
   LayerSpec layer_at(std::int64_t layer) const;
   /// Whether layers with and without a sliding window may both occur.
@@ -53,7 +60,7 @@ struct Hyperparameters {
   /// The spec of layers with a sliding window, or of those without.
   LayerSpec with_window(bool windowed) const;
   NormKind output_norm() const { return layer.attention_norm == NormKind::kLayer ? NormKind::kLayer : NormKind::kRms; }
-  bool has_dense_layers() const { return layer.experts == 0 || dense_layers > 0; }
+  bool has_dense_layers() const { return layer.experts == 0 || dense_layers > 0 || expert_period > 1; }
   /// Columns of a token's feed-forward activations in the widest layer, of all its experts together.
   std::int64_t active_ffn() const;
   /// Floats of the widest input of a product, per token.

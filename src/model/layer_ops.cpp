@@ -148,7 +148,7 @@ void LayerOps::add_attention(const LayerSpec& spec, const WeightSet& w, const La
                          .q_heads = q_heads,
                          .kv_heads = kv_heads,
                          .head_dim = h_.head_dim,
-                         .rotary_dim = h_.rotary_dim,
+                         .rotary_dim = spec.rope == RopeKind::kNone ? 0 : h_.rotary_dim,
                          .interleaved = spec.rope == RopeKind::kInterleaved,
                          .cos_sin = cache.angles,
                          .cells = cache.cells,
@@ -158,6 +158,9 @@ void LayerOps::add_attention(const LayerSpec& spec, const WeightSet& w, const La
                          .v_type = cache.v_type,
                          .q_norm = norms_heads ? w.vector(kQNorm) : nullptr,
                          .k_norm = norms_heads ? w.vector(kKNorm) : nullptr,
+                         .unit_norm = spec.qk_norm == QkNorm::kUnit,
+                         .norm_last = spec.qk_norm_last,
+                         .q_scale = spec.query_scale != 0 ? cache.query_scales : nullptr,
                          .epsilon = h_.epsilon,
                          .q_rotary = latent ? buffers_.q.data() + spec.plain_dim : nullptr,
                          .q_rotary_stride = h_.query_dim()});
@@ -274,10 +277,18 @@ void LayerOps::add_experts(const LayerSpec& spec, const WeightSet& w, std::int64
   down.parts[0] = part(kExpertDown, kExpertDownBias, Extent::kDim, h_.dim, buffers_.branch);
   for (LinearOp* op : {&gate, &down}) op->experts = router.choice;
   ops_.push_back(gate);
+  if (spec.weigh_inputs) weigh_inputs(router.choice, pairs);
   ops_.push_back(down);
   AddOp add = branch_to_residual(spec, rows);
-  add.experts = router.choice;
+  add.experts = router.choice, add.weighted = !spec.weigh_inputs;
   ops_.push_back(add);
+}
+
+/// Multiplies gate and up with the weights of the experts, as if their input had been multiplied.
+void LayerOps::weigh_inputs(const ExpertChoice& choice, std::int64_t pairs) {
+  const std::int64_t cols = shard_.rows(Extent::kExpertFfn).count();
+  for (const FloatBuffer* products : {&buffers_.gate, &buffers_.up})
+    ops_.push_back(ScaleOp{.x = products->data(), .n = pairs * cols, .scale = 1, .experts = choice, .cols = cols});
 }
 
 /// Adds a branch to the residual stream, for the own columns.

@@ -16,6 +16,7 @@ struct LayerCache {
   const std::int32_t* cells;                     ///< [rows]
   std::span<const std::int32_t> const* visible;  ///< [rows]
   const float* angles;                           ///< [rows][rotary_dim/2][2]
+  const float* query_scales = nullptr;           ///< [rows], if the layer scales queries
 };
 
 /// Adds the operations of layers, and of the part after them, to a list. Its arguments must outlive the run.
@@ -56,6 +57,7 @@ class LayerOps {
   void add_values(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);
   void add_dense(const LayerSpec& spec, const WeightSet& weights, LinearOp input, std::int64_t rows);
   void add_experts(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);
+  void weigh_inputs(const ExpertChoice& choice, std::int64_t pairs);
   AddOp branch_to_residual(const LayerSpec& spec, std::int64_t rows) const;
   void add_shared_expert(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);
   struct Product {

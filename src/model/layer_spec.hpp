@@ -10,12 +10,13 @@
 namespace yamata {
 
 enum class NormKind { kNone, kRms, kLayer };
-/// The norm of queries and keys before RoPE.
+/// The norm of queries and keys.
 enum class QkNorm {
   kNone,
-  kHead,     ///< RMSNorm of every head, with the same weights
-  kToken,    ///< RMSNorm of all heads of a token together
-  kEachHead  ///< LayerNorm of every head, with weights of its own
+  kHead,      ///< RMSNorm of every head, with the same weights
+  kToken,     ///< RMSNorm of all heads of a token together
+  kEachHead,  ///< LayerNorm of every head, with weights of its own
+  kUnit       ///< RMSNorm of every head, without weights
 };
 /// The RoPE pairs of a head: 2i and 2i+1, or (GPT-NeoX) i and i + d/2.
 enum class RopeKind { kNone, kInterleaved, kNeox };
@@ -26,11 +27,13 @@ struct LayerSpec {
   NormKind attention_norm = NormKind::kRms;        ///< of its input
   NormKind attention_post_norm = NormKind::kNone;  ///< of its output, before that is added to the residual stream
   QkNorm qk_norm = QkNorm::kNone;
+  bool qk_norm_last = false;  ///< after RoPE, not before it
   RopeKind rope = RopeKind::kInterleaved;
   float rope_base = 10000.0f;
   bool rope_scaled = true;      ///< RoPE scaling of the metadata applies; false: not in this layer
   std::int64_t window = 0;      ///< tokens that a token sees, including itself; 0: all before it
   float attention_scale = 0;    ///< factor of the products of queries and keys; 0: 1 / sqrt(head size)
+  float query_scale = 0;        ///< b: queries are multiplied by Hyperparameters::query_scale_at of their position; 0: off
   float attention_softcap = 0;  ///< c: scores become c tanh(score / c); 0: off
   bool sinks = false;           ///< each head has a score that adds no value
 
@@ -58,6 +61,7 @@ struct LayerSpec {
   RouterKind router = RouterKind::kSoftmax;
   bool normalize_experts = true;  ///< a token's weights are divided by their sum
   float experts_scale = 1;        ///< and multiplied by this
+  bool weigh_inputs = false;      ///< they multiply what experts read, not their results
   std::int64_t expert_groups = 0,
                expert_groups_used = 0;  ///< number of groups of experts, and of groups from which a token's experts come; 0: no groups
 

@@ -25,6 +25,7 @@ void RunBuffers::reserve(const StageBuffers& sizes, std::int64_t rows, std::int6
   grow(router, rows, sizes.router);
   grow(choice, rows, sizes.choice);
   grow(angles, rows, sizes.angles);
+  grow(query_scales, rows, sizes.query_scales);
   grow(chosen, logit_rows, sizes.chosen);
   grow(logits, logit_rows, sizes.logits);
   grow(highest, logit_rows, sizes.highest);
@@ -34,9 +35,31 @@ void RunBuffers::reserve(const StageBuffers& sizes, std::int64_t rows, std::int6
 
 std::size_t RunBuffers::floats() const {
   std::size_t floats = 0;
-  for (const FloatBuffer* buffer : {&x,      &input,  &q,      &k,      &v,       &attention,     &low_queries, &cell_q,
-                                    &cell_k, &cell_v, &gate,   &up,     &normed,  &ffn_input,     &branch,      &router,
-                                    &choice, &angles, &chosen, &logits, &highest, &expert_begins, &head_pairs,  &head_begins})
+  for (const FloatBuffer* buffer : {&x,
+                                    &input,
+                                    &q,
+                                    &k,
+                                    &v,
+                                    &attention,
+                                    &low_queries,
+                                    &cell_q,
+                                    &cell_k,
+                                    &cell_v,
+                                    &gate,
+                                    &up,
+                                    &normed,
+                                    &ffn_input,
+                                    &branch,
+                                    &router,
+                                    &choice,
+                                    &angles,
+                                    &query_scales,
+                                    &chosen,
+                                    &logits,
+                                    &highest,
+                                    &expert_begins,
+                                    &head_pairs,
+                                    &head_begins})
     floats += buffer->size();
   return floats;
 }

@@ -27,6 +27,7 @@ struct RunBuffers {
         router(unit),
         choice(unit),
         angles(unit),
+        query_scales(unit),
         chosen(unit, kOwn),
         logits(unit),
         highest(unit),
@@ -41,6 +42,7 @@ struct RunBuffers {
   FloatBuffer router;          // [rows][experts], then [rows] of the shared expert
   FloatBuffer choice;          // weights, pairs, tokens, chosen: [rows][experts used] each
   FloatBuffer angles;          // [ropes][rows][rotary_dim/2][2]
+  FloatBuffer query_scales;    // [rows]
   FloatBuffer chosen, logits;  // [logit_rows][dim], [logit_rows][vocabulary]
   FloatBuffer highest;         // Highest: [units][logit_rows]
   FloatBuffer expert_begins;   // [experts + 1]

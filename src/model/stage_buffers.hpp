@@ -22,6 +22,7 @@ struct StageBuffers {
   std::int64_t router = 0;                           ///< logits of experts
   std::int64_t choice = 0;                           ///< of experts: weights, and numbers of the same size
   std::int64_t angles = 0;                           ///< (cos, sin) of every rotary pair
+  std::int64_t query_scales = 0;                     ///< factors of queries
   std::int64_t chosen = 0, logits = 0, highest = 0;  ///< per row of logits; of these the highest, found by each unit
   std::int64_t expert_begins = 0, head_begins = 0;   ///< once
 
@@ -53,6 +54,7 @@ struct StageBuffers {
     if (used > 0 || branches) b.branch = std::max<std::int64_t>(1, used) * own;
     if (used > 0) b.router = spec.experts + 1, b.choice = 4 * used, b.expert_begins = spec.experts + 1;
     b.angles = h.rotary_dim * (h.mixes_windows() ? 2 : 1);
+    b.query_scales = spec.query_scale != 0 ? 1 : 0;
     if (layers.end == h.layers)
       b.chosen = h.dim, b.logits = shard.rows(Extent::kVocabulary).count(), b.highest = kMaxUnits * kHighestFloats;
     return b;
@@ -61,7 +63,7 @@ struct StageBuffers {
   /// Of a run with this many tokens and rows of logits.
   std::int64_t floats(std::int64_t tokens, std::int64_t logit_rows) const {
     const std::int64_t attends = q + k + v + attention + cell_q + cell_k + cell_v + low_queries + head_pairs;
-    return tokens * (residual + input + attends + gate + up + normed + ffn_input + branch + router + choice + angles) +
+    return tokens * (residual + input + attends + gate + up + normed + ffn_input + branch + router + choice + angles + query_scales) +
            logit_rows * (chosen + logits + highest) + expert_begins + head_begins;
   }
 };

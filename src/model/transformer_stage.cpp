@@ -144,8 +144,11 @@ void TransformerStage::place(const StageBatch& batch) {
   const auto width = static_cast<std::size_t>(h_.rotary_dim), window = static_cast<std::size_t>(h_.layer.window);
   for (std::size_t i = 0; i < rows_; ++i) {
     visible_.push_back(batch_cells_.visible(i));
-    in_window_.push_back(window_cells_ ? window_batch_.visible(i)
-                                       : visible_[i].last(window > 0 ? std::min(window, visible_[i].size()) : visible_[i].size()));
+    const std::span<const CellId> near = window_cells_ ? window_batch_.visible(i) : visible_[i];
+    const auto position = static_cast<std::size_t>(batch.placements[i].position);
+    const std::size_t seen = window == 0 ? near.size() : h_.chunked ? position % window + 1 : window;
+    in_window_.push_back(near.last(std::min(seen, near.size())));
+    if (sizes_.query_scales > 0) buffers_.query_scales.data()[i] = h_.query_scale_at(batch.placements[i].position);
     for (std::size_t rope = 0; rope < ropes_.size(); ++rope)
       ropes_[rope].angles(batch.placements[i].position, buffers_.angles.data() + (rope * rows_ + i) * width);
   }
@@ -161,7 +164,8 @@ LayerCache TransformerStage::cache_of(std::size_t layer) const {
           .v_type = tensor_type(units_.front().cache->types().v),
           .cells = (windowed && window_cells_ ? window_batch_ : batch_cells_).cells().data(),
           .visible = windowed ? in_window_.data() : visible_.data(),
-          .angles = buffers_.angles.data() + rope * rows_ * static_cast<std::size_t>(h_.rotary_dim)};
+          .angles = buffers_.angles.data() + rope * rows_ * static_cast<std::size_t>(h_.rotary_dim),
+          .query_scales = buffers_.query_scales.data()};
 }
 
 void TransformerStage::build(const StageBatch& batch) {

@@ -76,6 +76,7 @@ Fused fused_rows(const TensorRow& row, const Hyperparameters& h) {
     return {rank + h.rotary_dim, row.role == TensorRole::kLatentRotary ? rank : 0};
   }
   if (row.fusion == Fusion::kGateUp) return {2 * h.ffn, row.role == TensorRole::kUp ? h.ffn : 0};
+  if (row.fusion == Fusion::kExpertGateUp) return {2 * h.layer.expert_ffn, row.role == TensorRole::kExpertUp ? h.layer.expert_ffn : 0};
   const bool key = row.role == TensorRole::kK || row.role == TensorRole::kKBias;
   const bool value = row.role == TensorRole::kV || row.role == TensorRole::kVBias;
   return {queries + 2 * keys, key ? queries : value ? queries + keys : 0};
@@ -152,19 +153,21 @@ class Finder {
   }
 
   void add_experts(const TensorRow& row, const char* name) {
-    const gguf::Tensor* merged = find(name);
+    const bool fused = !find(name) && find(row.fused);
+    const gguf::Tensor* merged = fused ? find(row.fused) : find(name);
+    const Fused part = fused ? fused_rows(row, h_) : Fused{length(row.rows, h_, spec_), 0};
     for (std::int64_t e = 0; e < spec_.experts; ++e) {
       const std::string own = full(fmt::format(fmt::runtime(row.single), e));
       const gguf::Tensor& tensor = merged ? *merged : file_.tensor(e == 0 && !file_.find(own) ? full(name) : own);
       FoundTensor found = of(row, tensor);
-      if (e == 0 || !merged) require_shape(row, tensor, merged ? spec_.experts * found.rows : found.rows, found.cols);
+      if (e == 0 || !merged) require_shape(row, tensor, merged ? spec_.experts * part.all : found.rows, found.cols);
       if (e > 0 && tensor.type != found_.back().tensor->type) {
         throw ModelError(
             fmt::format("{}: tensor {} has another type than the experts before it; convert the model again", file_.name(), tensor.name));
       }
       found.copy = e, found.of_expert = true;
       if (merged) found.scale = e == 0 ? scale_of(row, tensor, spec_.experts) : found_.back().scale;
-      if (merged) found.begin = static_cast<std::size_t>(e * found.rows) * found.row_bytes();
+      if (merged) found.begin = static_cast<std::size_t>(e * part.all + part.before) * found.row_bytes();
       found_.push_back(found);
     }
   }

@@ -1,6 +1,7 @@
 // For every family: stages, groups, chunks and trees of guesses give the same bits as one rank that computes token by token.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <deque>
 #include <fstream>
 #include <thread>
@@ -62,11 +63,11 @@ std::unique_ptr<ComputeUnit> make_units(const std::string& letters) {
   return std::make_unique<SplitUnit>(std::move(parts), false, kSpinsUnbound);
 }
 
-class Layouts : public ::testing::TestWithParam<std::string> {
+class LayoutsOfOne : public ::testing::Test {
  protected:
-  ModelFile open(const std::string& kind) {
+  ModelFile open(const std::string& kind, const std::string& variant) {
     const std::string plain = folder_ / "plain.gguf", path = folder_ / (kind + ".gguf");
-    write_tiny_model(GetParam(), TensorType::F32, plain);
+    write_tiny_model(variant, TensorType::F32, plain);
     if (kind == "F32") return ModelFile::open(plain);
     const gguf::File file = gguf::File::open(plain);
     quantize::Request request;
@@ -132,6 +133,11 @@ class Layouts : public ::testing::TestWithParam<std::string> {
   }
 
   test::TemporaryFolder folder_;
+};
+
+class Layouts : public LayoutsOfOne, public ::testing::WithParamInterface<std::string> {
+ protected:
+  ModelFile open(const std::string& kind) { return LayoutsOfOne::open(kind, GetParam()); }
 };
 
 /// The variant's number in the list: what alternates among variants is decided by this.
@@ -219,7 +225,7 @@ TEST_P(Layouts, GuessesInATree_haveTheBitsOfTheirOwnText) {
 
 TEST_P(Layouts, CellsOutOfTheWindow_areUsedAgainWithTheSameBits) {
   ModelFile model = open("Q8_0");
-  if (GetParam() == "llama") model.h.layer.window = kWindow;  // for every layer
+  if (GetParam() == "llama" || model.h.chunked) model.h.layer.window = kWindow;  // llama: for every layer
   if (model.h.layer.window == 0) return;
   constexpr std::size_t kRows = 9;
   std::vector<std::int32_t> ids;
@@ -249,6 +255,23 @@ TEST_P(Layouts, PaddedHeads_areStoredInEveryCacheType) {
     EXPECT_NE(found, halves);
     for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], halves[i], 0.5f);
   }
+}
+
+/// If every layer has chunks, nothing is left of those before but the angles of RoPE, which are relative.
+TEST_F(LayoutsOfOne, Chunks_areTextsOfTheirOwn) {
+  ModelFile model = open("F32", "llama4");
+  model.h.layer.window = kWindow;
+  model.h.windows.assign(static_cast<std::size_t>(model.h.layers), true);
+  const std::vector<LayerRange> whole{{0, model.h.layers}};
+  const std::vector<std::int32_t> prompt = tiny_prompt();
+  const std::span<const std::int32_t> ids(prompt);
+  const Logits found = compute(model, whole, {text(ids, 0)}, {}), alone = compute(model, whole, {text(ids.subspan(kWindow), 0)}, {});
+  ASSERT_EQ(found.size(), alone.size());
+  for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], alone[i], 1e-2) << i;
+  EXPECT_NE(found, alone);
+  model.h.chunked = false;
+  const Logits moving = compute(model, whole, {text(ids, 0)}, {});
+  EXPECT_GT(std::abs(moving[300] - found[300]), 0.1f);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Layouts, ::testing::ValuesIn(variant_names()), [](const auto& info) {

@@ -35,6 +35,7 @@ class Loader:
         self.tensors = dict(re.findall(r'\{ *LLM_TENSOR_(\w+), *"([^"]+)" *\}', arch))
         self.model = (self.folder / 'llama-model.cpp').read_text()
         self.classes = dict(re.findall(r'case LLM_ARCH_(\w+):\s+return new (\w+)\(params\)', self.model))
+        self.bases = dict(re.findall(r'^struct (\w+) : public (\w+)', (self.folder / 'models/models.h').read_text(), re.MULTILINE))
         self.sources = {}
         for path in sorted((self.folder / 'models').glob('*.cpp')):
             text = path.read_text()
@@ -45,7 +46,10 @@ class Loader:
         """Of the family's own loader, and of the functions that all share."""
         shared = '\n'.join(re.findall(r'^(?:void|bool) llama_model_base::(?:create_tensor_qkv|load_tensors)\(.*?^}', self.model,
                                       re.MULTILINE | re.DOTALL))
-        used = re.findall(r'\btn\(LLM_TENSOR_(\w+)', self.sources[self.classes[self.families[family]]])
+        model = self.classes[self.families[family]]
+        while model not in self.sources:
+            model = self.bases[model]
+        used = re.findall(r'\btn\(LLM_TENSOR_(\w+)', self.sources[model])
         common = {'ATTN_Q', 'ATTN_K', 'ATTN_V', 'ATTN_QKV'} & set(re.findall(r'\btn\(LLM_TENSOR_(\w+)', shared))
         return {self.tensors[name].replace('%d', '0') for name in {*used, *common}}
 

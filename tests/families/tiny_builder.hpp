@@ -2,6 +2,7 @@
 // What small models are made of: a shape, and the tensors and metadata that follow from it.
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,8 @@ struct Shape {
   enum { kNone, kHead, kToken, kEachHead } qk_norm = kNone;
   enum { kGated, kFusedGate, kPlain } feed_forward = kGated;
   std::int64_t experts = 0, expert_ffn = 96, shared_ffn = 0, dense_layers = 0;
-  bool single_experts = false;
+  std::int64_t expert_period = 1;  ///< of this many layers, only the last has experts
+  bool single_experts = false, fused_experts = false;
   /// Latent attention: heads of plain_dim + rotary_dim, values as wide as plain_dim + 16, the matrices of keys and values in one or not.
   std::int64_t latent_rank = 0, query_rank = 0, plain_dim = 32;
   bool merged_keys = false;
@@ -155,7 +157,7 @@ class Builder {
     }
     matrix("attn_output", s.latent_rank > 0 ? s.heads * value_dim() : queries, s.dim, s.other_bias || s.expert_bias);
     if (s.sinks) vector("attn_sinks.weight", s.heads);
-    if (s.experts > 0 && layer >= s.dense_layers)
+    if (s.experts > 0 && layer >= s.dense_layers && layer % s.expert_period == s.expert_period - 1)
       add_experts();
     else
       add_dense();
@@ -183,10 +185,11 @@ class Builder {
     if (s.expert_bias) vector("ffn_gate_inp.bias", s.experts);
     if (s.choice_bias) vector("exp_probs_b.bias", s.experts);
     if (s.shared_score) m.tensor(at_ + "ffn_gate_inp_shexp.weight", {s.dim}, Like::kRouter);
+    if (s.fused_experts) m.tensor(at_ + "ffn_gate_up_exps.weight", {s.dim, 2 * s.expert_ffn, s.experts}, Like::kMatrix);
     for (const std::string part : {"gate", "up", "down"}) {
       const std::int64_t cols = part == "down" ? s.expert_ffn : s.dim, rows = part == "down" ? s.dim : s.expert_ffn;
       const std::string merged = at_ + "ffn_" + part + "_exps.weight";
-      if (!s.single_experts) m.tensor(merged, {cols, rows, s.experts}, like("ffn_" + part));
+      if (!s.single_experts && !(s.fused_experts && part != "down")) m.tensor(merged, {cols, rows, s.experts}, like("ffn_" + part));
       if (s.scales) scale("ffn_" + part + "_exps", s.experts);
       if (s.expert_bias) m.tensor(at_ + "ffn_" + part + "_exps.bias", {rows, s.experts}, Like::kBias);
       for (std::int64_t e = 0; s.single_experts && e < s.experts; ++e) {
@@ -200,5 +203,13 @@ class Builder {
 
   std::string at_;  // "blk.N." within a layer
 };
+
+/// A variant, and what builds it.
+struct Variant {
+  const char* name;
+  Builder (*make)();
+};
+/// Families of 2025.
+std::span<const Variant> variants_of_2025();
 
 }  // namespace yamata::families_test

@@ -54,13 +54,6 @@ Shape glm4moe() {
   return shape;
 }
 
-/// Builds a variant.
-using Make = Builder (*)();
-struct Row {
-  const char* name;
-  Make make;
-};
-
 Builder make_llama() { return Builder(llama()); }
 Builder make_llama_bias() {
   Shape shape = llama();
@@ -275,7 +268,7 @@ Builder make_deepseek2_nextn() {
   return b;
 }
 
-constexpr Row kRows[] = {
+constexpr Variant kRows[] = {
     {"llama", make_llama},
     {"llama-bias", make_llama_bias},
     {"llama-scale", make_llama_scale},
@@ -315,7 +308,7 @@ constexpr Row kRows[] = {
 };
 
 /// Variants with an MTP layer; "without": the same model without it.
-constexpr Row kNextnRows[] = {
+constexpr Variant kNextnRows[] = {
     {"glm4moe-nextn", make_glm4moe_nextn<1, false>},
     {"glm4moe-nextn-own", make_glm4moe_nextn<2, true>},
     {"glm4moe-without", make_glm4moe_nextn<0, false>},
@@ -329,7 +322,8 @@ constexpr Row kNextnRows[] = {
 
 std::vector<std::string> variant_names() {
   std::vector<std::string> names;
-  for (const Row& row : kRows) names.emplace_back(row.name);
+  for (const Variant& row : kRows) names.emplace_back(row.name);
+  for (const Variant& row : variants_of_2025()) names.emplace_back(row.name);
   return names;
 }
 
@@ -340,8 +334,8 @@ std::vector<std::string> nextn_variant_names() {
 void write_tiny_model(const std::string& variant, TensorType type, const std::string& path, bool widened) {
   wide = variant.ends_with("-wide");
   const std::string name = variant.substr(0, variant.rfind("-wide"));
-  for (const std::span<const Row> rows : {std::span<const Row>(kRows), std::span<const Row>(kNextnRows)}) {
-    for (const Row& row : rows) {
+  for (const std::span<const Variant> rows : {std::span<const Variant>(kRows), variants_of_2025(), std::span<const Variant>(kNextnRows)}) {
+    for (const Variant& row : rows) {
       if (name == row.name) return row.make().m.write(type, widened, path);
     }
   }
