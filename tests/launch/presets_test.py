@@ -186,6 +186,12 @@ def shared(presets):
     same, passes = presets.play(presets.plain, PROMPTS, TOKENS, ['--preset', 'medusa', '--units', f'cpu:{CORES[0]}', *tree])
     whole = per_pass([(tokens + 1, runs + 1) for tokens, runs in passes])  # as in the replay
     presets.say(same and near(whole, tokens, .03), f'medusa with that tree: {whole:.3f} tokens per pass, {tokens:.3f} by replay')
+    other = next(choice for choice in chosen['choices'] if choice['width'] == (8 if chosen['width'] != 8 else 16))
+    same, others = presets.play(presets.plain, PROMPTS, TOKENS, ['--preset', 'medusa', '--units', f'cpu:{CORES[0]}', *tree, '--draft',
+                                                                 str(other['width'] - 1)])
+    whole = per_pass([(tokens + 1, runs + 1) for tokens, runs in others])
+    presets.say(same and near(whole, other['tokens'], .03) and others != passes,
+                f'medusa with the tree of {other["width"]} rows in that file: {whole:.3f} tokens per pass, {other["tokens"]:.3f} by replay')
     for name in ('medusa-em', 'ghidorah'):
         found = presets.play(presets.plain, PROMPTS[:2], TOKENS, ['--preset', name, '--units', cores, *tree])
         presets.say(found == (True, passes[:2]), f'{name} on {cores}: the text of one plain rank, and the passes of medusa')

@@ -82,7 +82,7 @@ def table(rows, baseline=''):
     shown = [key for key in varying(rows, keys) if key != 'strategy']
     shown.insert(sum(key in SETUP for key in shown), 'strategy')
     figures = [('tokens/s', 'decode_tokens_per_s', 1), ('TTFT ms', 'ttft_s', 1000), ('ITL ms (median)', 'itl_p50_s', 1000),
-               ('accepted', 'acceptance_rate', 1)]
+               ('accepted', 'acceptance_rate', 1), ('tokens/run', 'tokens_per_target_run', 1)]
     figures = [figure for figure in figures if any(numbers(rows, figure[1]))]
     heads = [*shown, 'runs', 'failed', *(name for name, _, _ in figures)]
     if baseline:

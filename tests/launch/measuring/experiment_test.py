@@ -368,6 +368,9 @@ class Summary(unittest.TestCase):
         self.assertIn('| base | 2 | 0 | 15 (10 to 20) | 1 (1 to 1) | - |', text)
         self.assertIn('| fast | 2 | 1 | 20 | 2 | - |', text)
         self.assertIn('1 × killed', text)
+        for row, tokens in zip(rows, ('1', '1', '2.5', '')):
+            row['tokens_per_target_run'] = tokens
+        self.assertIn('| fast | 2 | 1 | 20 | 2 | 2.5 | - |', summary.table(rows, 'base'))
 
 
 if __name__ == '__main__':
