@@ -1,5 +1,5 @@
 #pragma once
-// Metadata that say something about a model and that no code reads: those known to be harmless, and the error for others.
+// Metadata that say something about a model: those that are read or known to be harmless, and the error for others.
 #include <span>
 #include <string>
 
@@ -8,17 +8,20 @@
 
 namespace yamata {
 
-/// A key without which the text is the same.
-struct HarmlessKey {
-  const char* key;               ///< without the family's prefix; ending in '.': all that begin so. A tokenizer's key is complete
-  const char* reason;            ///< a clause
+/// A key with which a file is not refused.
+struct KnownKey {
+  enum class Use {
+    kRead,
+    kHarmless,  ///< without it, the text is the same
+  };
+  const char* key;  ///< without the family's prefix; ending in '.': all that begin so. A tokenizer's key is complete
+  Use use;
+  const char* reason = nullptr;  ///< why it is harmless: a clause
   const char* family = nullptr;  ///< null: in all
 };
 
-/// Keys of families.
-std::span<const HarmlessKey> harmless_keys();
-/// Keys beginning with "tokenizer." that are read, or harmless.
-std::span<const HarmlessKey> tokenizer_keys();
+/// Keys beginning with "tokenizer.".
+std::span<const KnownKey> tokenizer_keys();
 
 /// Throws ModelError with the first key of the family or of the tokenizer that was not read and is not known to be harmless.
 void require_known_keys(const MetadataReader& reader, const Family& family);

@@ -39,8 +39,8 @@ class Probe {
   /// read, refused (by name), or harmless. A key's value is of a kind that no reader takes.
   std::string key(const std::string& name) {
     const std::string whole = name.starts_with("tokenizer.") ? name : prefix_ + name;
-    for (const HarmlessKey& known : tokenizer_keys()) {
-      if (whole == known.key) return std::string_view(known.reason) == "read" ? "read" : "harmless";
+    for (const KnownKey& known : tokenizer_keys()) {
+      if (whole == known.key) return known.use == KnownKey::Use::kRead ? "read" : "harmless";
     }
     return outcome(whole, [&](gguf::Writer& writer) {
       static constexpr char kTexts[] = "\x09\0\0\0\x08\0\0\0\x01\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0x";
