@@ -107,8 +107,8 @@ void ByteLevelBpe::load_merges(const gguf::File& file) {
 
 /// The number of a text; a new text gets the next number.
 ByteLevelBpe::Unit ByteLevelBpe::unit(std::string_view text) {
-  const auto [at, fresh] = units_.try_emplace(std::string(text), static_cast<Unit>(texts_.size() + steps_.size()));
-  if (fresh) steps_.emplace_back(text);
+  const auto [at, fresh] = units_.try_emplace(std::string(text), static_cast<Unit>(texts_.size() + intermediates_.size()));
+  if (fresh) intermediates_.emplace_back(text);
   return at->second;
 }
 
@@ -117,10 +117,10 @@ const ByteLevelBpe::Merged* ByteLevelBpe::find_merge(Unit left, Unit right) cons
   return found == merges_.end() ? nullptr : &found->second;
 }
 
-void ByteLevelBpe::encode_plain(std::string_view text, bool, std::vector<TokenId>& out, EncodingSteps& steps) const {
+void ByteLevelBpe::encode_plain(std::string_view text, bool, std::vector<TokenId>& out, ProgressCallback& progress) const {
   std::string escaped;
   if (raw_) text = escaped = escape_spaces(text);
-  for (const std::string_view piece : pre_tokenizer_->split(text, steps)) encode_piece(piece, out, steps);
+  for (const std::string_view piece : pre_tokenizer_->split(text, progress)) encode_piece(piece, out, progress);
 }
 
 /// Calls `add` with the units that a piece consists of before any merge: bytes, or in a raw vocabulary those characters that it has.
@@ -156,8 +156,8 @@ TokenId ByteLevelBpe::whole_token(std::string_view piece) const {
   return found != units_.end() && found->second < texts_.size() ? static_cast<TokenId>(found->second) : -1;
 }
 
-void ByteLevelBpe::encode_piece(std::string_view piece, std::vector<TokenId>& out, EncodingSteps& steps) const {
-  steps();
+void ByteLevelBpe::encode_piece(std::string_view piece, std::vector<TokenId>& out, ProgressCallback& progress) const {
+  progress();
   if (const TokenId whole = whole_token(piece); whole >= 0) return out.push_back(whole);
   std::vector<Symbol> symbols;
   symbols.reserve(piece.size());
@@ -178,7 +178,7 @@ void ByteLevelBpe::encode_piece(std::string_view piece, std::vector<TokenId>& ou
   for (std::size_t i = 1; i < symbols.size(); ++i) propose(static_cast<std::int64_t>(i) - 1, static_cast<std::int64_t>(i));
   while (!merges.empty()) {
     const Merge merge = merges.pop();
-    steps();
+    progress();
     Symbol& left = symbol(merge.left);
     Symbol& right = symbol(merge.right);
     if (left.gone || right.gone || left.unit != merge.left_unit || right.unit != merge.right_unit) continue;
@@ -200,7 +200,7 @@ void ByteLevelBpe::append_tokens(Unit unit, std::vector<TokenId>& out) const {
     out.push_back(static_cast<TokenId>(unit));
     return;
   }
-  const std::string_view text = steps_[unit - texts_.size()];
+  const std::string_view text = intermediates_[unit - texts_.size()];
   if (raw_ && bytes_.contains(text)) return append_unknown(out);
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t length = std::max<std::size_t>(1, utf8_length(text, at));

@@ -19,7 +19,7 @@ class ByteLevelBpe : public Tokenizer {
   std::string piece(TokenId id, bool special) const override;
 
  protected:
-  void encode_plain(std::string_view text, bool first, std::vector<TokenId>& out, EncodingSteps& steps) const override;
+  void encode_plain(std::string_view text, bool first, std::vector<TokenId>& out, ProgressCallback& progress) const override;
 
  private:
   /// The number of a text in the merges: tokens have their ids, and intermediate texts have the numbers after them.
@@ -36,14 +36,14 @@ class ByteLevelBpe : public Tokenizer {
   template <class Add>
   void add_first_units(std::string_view piece, const Add& add) const;
   TokenId whole_token(std::string_view piece) const;
-  void encode_piece(std::string_view piece, std::vector<TokenId>& out, EncodingSteps& steps) const;
+  void encode_piece(std::string_view piece, std::vector<TokenId>& out, ProgressCallback& progress) const;
   void append_tokens(Unit unit, std::vector<TokenId>& out) const;
   void append_unknown(std::vector<TokenId>& out) const;
 
   bool raw_ = false;
   std::unique_ptr<PreTokenizer> pre_tokenizer_;
   std::unordered_map<std::string, Unit> units_;       // by text as the vocabulary writes it
-  std::vector<std::string> steps_;                    // texts of the units that are not tokens
+  std::vector<std::string> intermediates_;            // texts of the units that are not tokens
   std::unordered_map<std::uint64_t, Merged> merges_;  // by left unit * 2^32 + right unit
   std::array<Unit, 256> byte_units_{};
   std::array<std::string, 256> byte_texts_;

@@ -74,25 +74,25 @@ std::vector<std::size_t> threes(std::string_view text, std::size_t begin, std::s
 }  // namespace
 
 struct PreTokenizer::Pattern {
-  explicit Pattern(const SplitStep& step);
-  void split(std::string_view piece, std::vector<std::string_view>& out, EncodingSteps& steps) const;
+  explicit Pattern(const Split& split);
+  void split(std::string_view piece, std::vector<std::string_view>& out, ProgressCallback& progress) const;
 
   std::unique_ptr<pcre2_code, Freed> code;
-  SplitStep::Cut cut;
+  Split::Cut cut;
 };
 
-PreTokenizer::Pattern::Pattern(const SplitStep& step) : cut(step.cut) {
+PreTokenizer::Pattern::Pattern(const Split& split) : cut(split.cut) {
   int error = 0;
   PCRE2_SIZE offset = 0;
-  code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(step.pattern), PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP | PCRE2_DOLLAR_ENDONLY,
+  code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(split.pattern), PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP | PCRE2_DOLLAR_ENDONLY,
                            &error, &offset, nullptr));
   if (!code) throw std::logic_error("a pre-tokenizer pattern does not compile");
   // Without JIT the result is the same, only slower.
   pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);
 }
 
-/// Appends the parts of `piece` (valid UTF-8): matches, and the text between matches, cut as the step says.
-void PreTokenizer::Pattern::split(std::string_view piece, std::vector<std::string_view>& out, EncodingSteps& steps) const {
+/// Appends the parts of `piece` (valid UTF-8): matches, and the text between matches, cut as its Split says.
+void PreTokenizer::Pattern::split(std::string_view piece, std::vector<std::string_view>& out, ProgressCallback& progress) const {
   const std::unique_ptr<pcre2_match_data, Freed> data(pcre2_match_data_create_from_pattern(code.get(), nullptr));
   const std::unique_ptr<pcre2_match_context, Freed> context(pcre2_match_context_create(nullptr));
   if (!data || !context) throw std::bad_alloc();
@@ -109,15 +109,15 @@ void PreTokenizer::Pattern::split(std::string_view piece, std::vector<std::strin
     };
     int found = match(0);
     if (found == PCRE2_ERROR_JIT_STACKLIMIT) found = match(PCRE2_NO_JIT);  // a long word, in which a group is repeated
-    steps();
+    progress();
     if (found == PCRE2_ERROR_NOMATCH) break;
     if (found < 0) throw std::bad_alloc();
     const PCRE2_SIZE* range = pcre2_get_ovector_pointer(data.get());
-    if (cut != SplitStep::Cut::kInMatchesByThrees) end_piece(range[0]);
-    if (cut != SplitStep::Cut::kMatches) {
+    if (cut != Split::Cut::kInMatchesByThrees) end_piece(range[0]);
+    if (cut != Split::Cut::kMatches) {
       for (const std::size_t at : threes(piece, range[0], range[1])) end_piece(at);
     }
-    if (cut != SplitStep::Cut::kInMatchesByThrees) end_piece(range[1]);
+    if (cut != Split::Cut::kInMatchesByThrees) end_piece(range[1]);
     from = range[1];
   }
   end_piece(piece.size());
@@ -139,12 +139,12 @@ std::string PreTokenizer::names() {
 }
 
 PreTokenizer::PreTokenizer(const PreTokenizerRow& row) : row_(row) {
-  for (const SplitStep& step : row.steps) patterns_.emplace_back(step);
+  for (const Split& split : row.splits) patterns_.emplace_back(split);
 }
 
 PreTokenizer::~PreTokenizer() = default;
 
-std::vector<std::string_view> PreTokenizer::split(std::string_view text, EncodingSteps& steps) const {
+std::vector<std::string_view> PreTokenizer::split(std::string_view text, ProgressCallback& progress) const {
   ValidText valid;
   if (!is_valid(text)) valid = make_valid(text);
   const bool same = valid.origin.empty();
@@ -155,7 +155,7 @@ std::vector<std::string_view> PreTokenizer::split(std::string_view text, Encodin
   for (const Pattern& pattern : patterns_) {
     std::vector<std::string_view> finer;
     finer.reserve(pieces.size());
-    for (const std::string_view piece : pieces) pattern.split(piece, finer, steps);
+    for (const std::string_view piece : pieces) pattern.split(piece, finer, progress);
     pieces = std::move(finer);
   }
   if (same) return pieces;

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "src/tokenizer/encoding_steps.hpp"
 #include "src/tokenizer/pre_tokenizer_table.hpp"
+#include "src/tokenizer/progress_callback.hpp"
 
 namespace yamata {
 
@@ -20,11 +20,11 @@ class PreTokenizer {
 
   /// The pieces of `text` in order; together they are the whole text. Bytes that are not valid UTF-8 count as one symbol each.
   std::vector<std::string_view> split(std::string_view text) const {
-    EncodingSteps steps;
-    return split(text, steps);
+    ProgressCallback progress;
+    return split(text, progress);
   }
   /// The same, watched.
-  std::vector<std::string_view> split(std::string_view text, EncodingSteps& steps) const;
+  std::vector<std::string_view> split(std::string_view text, ProgressCallback& progress) const;
   const PreTokenizerRow& row() const { return row_; }
 
  private:

@@ -79,20 +79,20 @@ constexpr const char* kWholeNumber =
 constexpr const char* kDeepseekDigits = R"(\p{N}{1,3})";
 
 using Rows = std::vector<PreTokenizerRow>;
-using Cut = SplitStep::Cut;
+using Cut = Split::Cut;
 
 /// Those that follow GPT-2's.
 Rows gpt2_rows() {
   return {
-      {.names = {"default"}, .steps = {{R"([\p{P}\$\+<=>\^~\|]+)"}, {kGpt2}, {R"(\p{N}+)"}, {"[0-9][0-9][0-9]"}}},
-      {.names = {"falcon"}, .steps = {{R"([\p{P}\$\+<=>\^~\|`]+)"}, {kGpt2}, {"[0-9][0-9][0-9]"}}},
+      {.names = {"default"}, .splits = {{R"([\p{P}\$\+<=>\^~\|]+)"}, {kGpt2}, {R"(\p{N}+)"}, {"[0-9][0-9][0-9]"}}},
+      {.names = {"falcon"}, .splits = {{R"([\p{P}\$\+<=>\^~\|`]+)"}, {kGpt2}, {"[0-9][0-9][0-9]"}}},
       {.names = {"gpt-2", "phi-2", "olmo", "mpt", "jais", "trillion", "granite-docling", "exaone4", "gigachat", "a.x-4.0", "mellum",
                  "modern-bert", "roberta-bpe", "jina-es", "jina-de", "jina-v1-en", "jina-v2-es", "jina-v2-de", "jina-v2-code"},
-       .steps = {{kGpt2}}},
+       .splits = {{kGpt2}}},
       {.names = {"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b", "mellum2"},
-       .steps = {{R"(\p{N})"}, {kGpt2}}},
+       .splits = {{R"(\p{N})"}, {kGpt2}}},
       {.names = {"chameleon"},
-       .steps = {{"<sentinel:[0-9]+>"}, {"IMGIMG[A-I]{1,4}Z"}, {"[\t\n]|    |  "}, {R"(\p{N})"}, {R"([\p{P}!-/:-@\[-`{-~])"}, {kGpt2}},
+       .splits = {{"<sentinel:[0-9]+>"}, {"IMGIMG[A-I]{1,4}Z"}, {"[\t\n]|    |  "}, {R"(\p{N})"}, {R"([\p{P}!-/:-@\[-`{-~])"}, {kGpt2}},
        .adds_bos = true},
   };
 }
@@ -101,34 +101,34 @@ Rows gpt2_rows() {
 Rows llama3_rows() {
   return {
       {.names = {"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano"},
-       .steps = {{kLlama3}},
+       .splits = {{kLlama3}},
        .whole_pieces = true,
        .adds_bos = true},
-      {.names = {"dbrx", "smaug-bpe", "chatglm-bpe"}, .steps = {{kLlama3}}},
-      {.names = {"glm4"}, .steps = {{kLlama3}}, .whole_pieces = true},
-      {.names = {"jais-2"}, .steps = {{kJais2}}},
+      {.names = {"dbrx", "smaug-bpe", "chatglm-bpe"}, .splits = {{kLlama3}}},
+      {.names = {"glm4"}, .splits = {{kLlama3}}, .whole_pieces = true},
+      {.names = {"jais-2"}, .splits = {{kJais2}}},
       {.names = {"qwen2", "stablelm2", "deepseek-r1-qwen", "hunyuan", "solar-open", "grok-2", "megrez", "kormo", "f2llmv2"},
-       .steps = {{kQwen2}}},
-      {.names = {"qwen35"}, .steps = {{kQwen35}}},
-      {.names = {"laguna"}, .steps = {{kLines}, {kQwen2}}},
-      {.names = {"ufakzeka"}, .steps = {{kUfakzeka}}},
-      {.names = {"seed-coder"}, .steps = {{kSeedCoder}}},
-      {.names = {"bailingmoe", "bailingmoe2", "llada-moe"}, .steps = {{kBailing}}},
-      {.names = {"exaone-moe"}, .steps = {{kExaoneMoe}}},
-      {.names = {"minicpm5"}, .steps = {{kDeepseekDigits}, {kMinicpm5}}, .whole_pieces = true},
+       .splits = {{kQwen2}}},
+      {.names = {"qwen35"}, .splits = {{kQwen35}}},
+      {.names = {"laguna"}, .splits = {{kLines}, {kQwen2}}},
+      {.names = {"ufakzeka"}, .splits = {{kUfakzeka}}},
+      {.names = {"seed-coder"}, .splits = {{kSeedCoder}}},
+      {.names = {"bailingmoe", "bailingmoe2", "llada-moe"}, .splits = {{kBailing}}},
+      {.names = {"exaone-moe"}, .splits = {{kExaoneMoe}}},
+      {.names = {"minicpm5"}, .splits = {{kDeepseekDigits}, {kMinicpm5}}, .whole_pieces = true},
   };
 }
 
 /// Those that follow o200k_base of tiktoken.
 Rows o200k_rows() {
   return {
-      {.names = {"gpt-4o", "llama4", "minimax-m2", "kanana2", "talkie"}, .steps = {{kO200k}}},
-      {.names = {"granite-embed-multi-97m"}, .steps = {{kO200k}}, .whole_pieces = true},
-      {.names = {"tekken"}, .steps = {{kTekken}}, .whole_pieces = true, .adds_bos = true},
-      {.names = {"kimi-k2"}, .steps = {{kKimi}}},
-      {.names = {"youtu"}, .steps = {{kYoutuScripts}, {kYoutu}}, .whole_pieces = true},
+      {.names = {"gpt-4o", "llama4", "minimax-m2", "kanana2", "talkie"}, .splits = {{kO200k}}},
+      {.names = {"granite-embed-multi-97m"}, .splits = {{kO200k}}, .whole_pieces = true},
+      {.names = {"tekken"}, .splits = {{kTekken}}, .whole_pieces = true, .adds_bos = true},
+      {.names = {"kimi-k2"}, .splits = {{kKimi}}},
+      {.names = {"youtu"}, .splits = {{kYoutuScripts}, {kYoutu}}, .whole_pieces = true},
       // Digits by threes from the right where no letter follows them.
-      {.names = {"tiny_aya", "cohere2moe"}, .steps = {{kWholeNumber, Cut::kMatchesByThrees}, {kO200k}}},
+      {.names = {"tiny_aya", "cohere2moe"}, .splits = {{kWholeNumber, Cut::kMatchesByThrees}, {kO200k}}},
   };
 }
 
@@ -136,21 +136,22 @@ Rows o200k_rows() {
 Rows deepseek_rows() {
   return {
       {.names = {"deepseek-llm"},
-       .steps = {{"[\r\n]"}, {kDeepseekLetters}, {kDeepseekSigns}, {R"(\s+$)"}, {kDeepseekIdeographs}, {R"(\p{N}+)"}}},
-      {.names = {"deepseek-coder"}, .steps = {{"[\r\n]"}, {R"(\s?\p{L}+)"}, {R"(\s?\p{P}+)"}, {kDeepseekIdeographs}, {R"(\p{N})"}}},
-      {.names = {"deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"}, .steps = {{kDeepseekDigits}, {YAMATA_KANA_AND_HAN}, {kDeepseekV3}}},
-      {.names = {"spark2_5"}, .steps = {{kDeepseekDigits}, {YAMATA_KANA_AND_HAN}, {kSpark}, {R"(\p{N})"}}},
-      {.names = {"afmoe"}, .steps = {{R"(\p{N}+)", Cut::kMatchesByThrees}, {kAfmoeScripts}, {kDeepseekV3}}},
+       .splits = {{"[\r\n]"}, {kDeepseekLetters}, {kDeepseekSigns}, {R"(\s+$)"}, {kDeepseekIdeographs}, {R"(\p{N}+)"}}},
+      {.names = {"deepseek-coder"}, .splits = {{"[\r\n]"}, {R"(\s?\p{L}+)"}, {R"(\s?\p{P}+)"}, {kDeepseekIdeographs}, {R"(\p{N})"}}},
+      {.names = {"deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"},
+       .splits = {{kDeepseekDigits}, {YAMATA_KANA_AND_HAN}, {kDeepseekV3}}},
+      {.names = {"spark2_5"}, .splits = {{kDeepseekDigits}, {YAMATA_KANA_AND_HAN}, {kSpark}, {R"(\p{N})"}}},
+      {.names = {"afmoe"}, .splits = {{R"(\p{N}+)", Cut::kMatchesByThrees}, {kAfmoeScripts}, {kDeepseekV3}}},
   };
 }
 
 Rows other_rows() {
   return {
-      {.names = {"bloom", "poro-chat", "gpt3-finnish"}, .steps = {{kBloom}}},
-      {.names = {"viking"}, .steps = {{kBloom}, {R"(\p{N})"}}},
-      {.names = {"superbpe"}, .steps = {{R"(\p{N}+)"}, {R"(\p{Nd}+)", Cut::kInMatchesByThrees}}},
-      {.names = {"gemma4", "granite-embed-multi-311m"}, .steps = {{kLines}}, .raw = true, .whole_lines = true, .forces_bos = true},
-      {.names = {"sarvam-moe"}, .steps = {{kLines}}, .raw = true},
+      {.names = {"bloom", "poro-chat", "gpt3-finnish"}, .splits = {{kBloom}}},
+      {.names = {"viking"}, .splits = {{kBloom}, {R"(\p{N})"}}},
+      {.names = {"superbpe"}, .splits = {{R"(\p{N}+)"}, {R"(\p{Nd}+)", Cut::kInMatchesByThrees}}},
+      {.names = {"gemma4", "granite-embed-multi-311m"}, .splits = {{kLines}}, .raw = true, .whole_lines = true, .forces_bos = true},
+      {.names = {"sarvam-moe"}, .splits = {{kLines}}, .raw = true},
   };
 }
 

@@ -4,8 +4,8 @@
 
 namespace yamata {
 
-/// A step splits the pieces of the steps before it.
-struct SplitStep {
+/// Splits the pieces of the splits before it, as HuggingFace's Split does.
+struct Split {
   enum class Cut {
     kMatches,            ///< a match is a piece, and so is the text between two matches
     kMatchesByThrees,    ///< the same, and a match is cut into three characters each, counted from its end
@@ -17,7 +17,7 @@ struct SplitStep {
 
 struct PreTokenizerRow {
   std::vector<const char*> names;
-  std::vector<SplitStep> steps;
+  std::vector<Split> splits;
   bool whole_pieces = false;  ///< a piece that is in the vocabulary becomes one token, whatever the merges are
   bool adds_bos = false;      ///< if the file does not say
   bool raw = false;           ///< the vocabulary has UTF-8 text with U+2581 for a space, and tokens like <0x0A> for bytes

@@ -70,20 +70,20 @@ void SentencePiece::load_bytes() {
   }
 }
 
-void SentencePiece::encode_plain(std::string_view text, bool first, std::vector<TokenId>& out, EncodingSteps& steps) const {
+void SentencePiece::encode_plain(std::string_view text, bool first, std::vector<TokenId>& out, ProgressCallback& progress) const {
   const std::string escaped = (first && add_space_prefix_ ? std::string(kEscapedSpace) : "") + escape_spaces(text);
-  if (space_inside_) return encode_word(escaped, out, steps);
+  if (space_inside_) return encode_word(escaped, out, progress);
   // No token extends across the start of a word, so words are merged independently: the ids are the same, and the queues much shorter.
   const std::string_view all = escaped;
   for (std::size_t begin = 0; begin < all.size();) {
     const std::size_t end = word_end(all, begin);
-    encode_word(all.substr(begin, end - begin), out, steps);
+    encode_word(all.substr(begin, end - begin), out, progress);
     begin = end;
   }
 }
 
-void SentencePiece::encode_word(std::string_view word, std::vector<TokenId>& out, EncodingSteps& steps) const {
-  steps();
+void SentencePiece::encode_word(std::string_view word, std::vector<TokenId>& out, ProgressCallback& progress) const {
+  progress();
   std::vector<Symbol> symbols;
   for (std::size_t at = 0; at < word.size();) {
     const std::size_t bytes = std::max<std::size_t>(1, utf8_length(word, at));
@@ -105,7 +105,7 @@ void SentencePiece::encode_word(std::string_view word, std::vector<TokenId>& out
   for (std::size_t i = 1; i < symbols.size(); ++i) propose(static_cast<std::ptrdiff_t>(i) - 1, static_cast<std::ptrdiff_t>(i));
   while (!merges.empty()) {
     const Merge merge = merges.pop();
-    steps();
+    progress();
     Symbol& left = symbol(merge.left);
     Symbol& right = symbol(merge.right);
     if (left.bytes == 0 || right.bytes == 0 || left.bytes + right.bytes != merge.bytes) continue;

@@ -16,11 +16,11 @@ class SentencePiece : public Tokenizer {
   std::string piece(TokenId id, bool special) const override;
 
  protected:
-  void encode_plain(std::string_view text, bool first, std::vector<TokenId>& out, EncodingSteps& steps) const override;
+  void encode_plain(std::string_view text, bool first, std::vector<TokenId>& out, ProgressCallback& progress) const override;
 
  private:
   void load_bytes();
-  void encode_word(std::string_view word, std::vector<TokenId>& out, EncodingSteps& steps) const;
+  void encode_word(std::string_view word, std::vector<TokenId>& out, ProgressCallback& progress) const;
   void append_tokens(std::string_view text, std::vector<TokenId>& out) const;
 
   std::vector<float> scores_;

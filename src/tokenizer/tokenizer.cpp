@@ -165,7 +165,7 @@ void Tokenizer::find_longest() {
 
 std::vector<TokenId> Tokenizer::encode(std::string_view text, bool add_special, bool parse_special,
                                        const std::function<void()>& watch) const {
-  EncodingSteps steps(watch);
+  ProgressCallback progress(watch);
   std::vector<Fragment> fragments;
   if (!text.empty()) fragments.push_back({text, -1});
   for (const TokenId id : special_) {
@@ -175,7 +175,7 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, bool add_special, 
       const auto found = swallowed_.find(id);
       cut_out(fragments, special, id, found == swallowed_.end() ? SwallowedSpaces{} : found->second);
     }
-    steps.now();
+    progress.now();
   }
 
   std::vector<TokenId> ids;
@@ -184,7 +184,7 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, bool add_special, 
   for (const Fragment& fragment : fragments) {
     const bool plain = fragment.id < 0;
     if (plain) {
-      encode_plain(fragment.text, first, ids, steps);
+      encode_plain(fragment.text, first, ids, progress);
     } else {
       ids.push_back(fragment.id);
     }

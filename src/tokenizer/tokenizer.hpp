@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "src/gguf/gguf.hpp"
-#include "src/tokenizer/encoding_steps.hpp"
+#include "src/tokenizer/progress_callback.hpp"
 #include "src/tokenizer/special_tokens.hpp"
 
 namespace yamata {
@@ -47,7 +47,7 @@ class Tokenizer {
 
  protected:
   /// Ids of text without special tokens. `first`: no text precedes it.
-  virtual void encode_plain(std::string_view text, bool first, std::vector<TokenId>& out, EncodingSteps& steps) const = 0;
+  virtual void encode_plain(std::string_view text, bool first, std::vector<TokenId>& out, ProgressCallback& progress) const = 0;
   void load_common(const gguf::File& file);
   void load_kinds(const gguf::File& file);
   void load_ends(const gguf::File& file);

@@ -7,9 +7,9 @@
 namespace yamata {
 
 /// Calls a function again and again, some thousand times a second. It may throw, which ends the encoding.
-class EncodingSteps {
+class ProgressCallback {
  public:
-  explicit EncodingSteps(std::function<void()> watch = {}) : watch_(std::move(watch)) {}
+  explicit ProgressCallback(std::function<void()> watch = {}) : watch_(std::move(watch)) {}
   /// To be called for each piece of work: a merge, a match, or the like.
   void operator()() {
     constexpr std::uint32_t kBetween = 4096;
