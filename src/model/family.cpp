@@ -45,6 +45,14 @@ void read_qwen3moe(const MetadataReader& reader, Hyperparameters& h) {
     h.layer.expert_ffn = std::max<std::int64_t>(1, h.ffn / std::max<std::int64_t>(1, h.layer.experts_used));
 }
 
+/// Sections of RoPE have different positions in images, and equal ones in texts.
+void read_sections(const MetadataReader& reader, Hyperparameters&) { reader.require({"rope.dimension_sections"}); }
+
+void read_qwen3vlmoe(const MetadataReader& reader, Hyperparameters& h) {
+  read_sections(reader, h);
+  read_qwen3moe(reader, h);
+}
+
 /// The embedding is scaled by the square root of its width. The largest model of a generation, with `largest` layers, has its own scale of
 /// attention scores.
 void read_gemma(Hyperparameters& h, std::int64_t largest) {
@@ -338,6 +346,9 @@ const Family kFamilies[] = {
     {"ernie4_5-moe", LayerSpec{}, common_tensors(), read_ernie4_5_moe},
     {"llama4", llama4(), common_tensors(), read_llama4},
     {"mistral4", deepseek2(), common_tensors(), read_mistral4},
+    {"qwen2vl", neox(), common_tensors(), read_sections},
+    {"qwen3vl", qwen3(), common_tensors(), read_sections},
+    {"qwen3vlmoe", qwen3(), common_tensors(), read_qwen3vlmoe},
 };
 
 }  // namespace

@@ -21,6 +21,8 @@ constexpr KnownKey kFamilyKeys[] = {
     {"rope.dimension_sections", kHarmless, "all positions of a text are equal", "glm4moe"},
     {"attention.sliding_window", kHarmless, "converted files disagree; all tokens are seen, as in llama.cpp", "phi3"},
     {"attention.sliding_window", kHarmless, "converted files disagree; all tokens are seen, as in llama.cpp", "starcoder2"},
+    {"n_deepstack_layers", kHarmless, "for images", "qwen3vl"},
+    {"n_deepstack_layers", kHarmless, "for images", "qwen3vlmoe"},
     {"vision.", kHarmless, "for images"},
     {"mm.", kHarmless, "for images"},
 };

@@ -94,6 +94,13 @@ ModelWriter& ModelWriter::count(const std::string& key, std::int64_t value) {
   pair(architecture_ + "." + key, Bytes().put<std::uint32_t>(gguf_test::kU32).put(static_cast<std::uint32_t>(value)).str());
   return *this;
 }
+ModelWriter& ModelWriter::counts(const std::string& key, const std::vector<std::int32_t>& values) {
+  Bytes list;
+  list.put<std::uint32_t>(gguf_test::kArray).put<std::uint32_t>(gguf_test::kI32).put<std::uint64_t>(values.size());
+  for (const std::int32_t value : values) list.put(value);
+  pair(architecture_ + "." + key, list.str());
+  return *this;
+}
 ModelWriter& ModelWriter::real(const std::string& key, double value) {
   pair(architecture_ + "." + key, Bytes().put<std::uint32_t>(gguf_test::kF32).put(static_cast<float>(value)).str());
   return *this;

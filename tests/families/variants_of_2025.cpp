@@ -103,6 +103,29 @@ Builder make_deepseek2_scaled() {
   return b;
 }
 
+Builder make_qwen2vl() {
+  Builder b({.architecture = "qwen2vl", .qkv_bias = true});
+  b.m.counts("rope.dimension_sections", {4, 6, 6, 0});
+  return b;
+}
+Shape qwen3vl(const char* architecture) {
+  Shape shape{.architecture = architecture, .heads = 5, .kv_heads = 1};
+  shape.qk_norm = Shape::kHead;
+  return shape;
+}
+Builder make_qwen3vl() {
+  Builder b(qwen3vl("qwen3vl"));
+  b.m.counts("rope.dimension_sections", {6, 5, 5, 0}).count("n_deepstack_layers", 3);
+  return b;
+}
+Builder make_qwen3vlmoe() {
+  Shape shape = qwen3vl("qwen3vlmoe");
+  shape.experts = kExperts;
+  Builder b(shape);
+  b.m.counts("rope.dimension_sections", {6, 5, 5, 0}).count("n_deepstack_layers", 3);
+  return b;
+}
+
 constexpr Variant kVariants[] = {
     {"smollm3", make_smollm3},
     {"seed_oss", make_seed_oss},
@@ -118,6 +141,9 @@ constexpr Variant kVariants[] = {
     {"llama4-large", make_llama4_large},
     {"mistral4", make_mistral4},
     {"deepseek2-scaled", make_deepseek2_scaled},
+    {"qwen2vl", make_qwen2vl},
+    {"qwen3vl", make_qwen3vl},
+    {"qwen3vlmoe", make_qwen3vlmoe},
 };
 
 }  // namespace

@@ -156,6 +156,12 @@ TEST(LayerKinds, MinimaxM2_hasABiasForEveryChoice) {
   EXPECT_NE(refusal(file).find("output.weight"), std::string::npos) << refusal(file);
 }
 
+TEST(LayerKinds, ModelsForImages_haveSectionsOfRope) {
+  ModelFile file = small("qwen2vl");
+  file.metadata["qwen2vl.rope.dimension_sections"] = std::vector<std::int64_t>{2, 3, 3, 0};
+  expect_required(file, {"qwen2vl.rope.dimension_sections"});
+}
+
 TEST(LayerKinds, Mistral3_scalesQueriesByLengthsOfTheFirstContext) {
   ModelFile file = small("mistral3");
   EXPECT_EQ(scaling(read(file)), "--");
