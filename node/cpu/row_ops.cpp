@@ -106,6 +106,12 @@ void keep_best_groups(const RouterOp& op, float* rank) {
   }
 }
 
+float weight_of_pair(const ExpertChoice& choice, std::int64_t pair) {
+  std::int64_t slot = choice.tokens[pair] * choice.used;
+  while (choice.pairs[slot] != pair) ++slot;
+  return choice.weights[slot];
+}
+
 }  // namespace
 
 void norm_rows(const KernelTable& kernels, const NormOp& op, const float* x, std::int64_t x_stride, ThreadShare share) {
@@ -146,12 +152,6 @@ void add_columns(const KernelTable& kernels, const AddOp& op, ThreadShare share)
       for (std::int64_t i = 0; i < n; ++i) to[begin + i] += op.scale * sum[i];
     }
   }
-}
-
-float weight_of_pair(const ExpertChoice& choice, std::int64_t pair) {
-  std::int64_t slot = choice.tokens[pair] * choice.used;
-  while (choice.pairs[slot] != pair) ++slot;
-  return choice.weights[slot];
 }
 
 void scale_elements(const KernelTable& kernels, const ScaleOp& op, ThreadShare share) {
