@@ -44,7 +44,7 @@ struct Preset {
 
 // Trees: Medusa's algorithm 1 with K = 4, m = 32, n = 64; W = 16, Ghidorah's fastest; EAGLE-2's, which Dovetail uses, with 10 branches,
 // 8 levels, 15 guesses; a chain of first choices. Prompt lookup: its authors' 3 and 10. Lookahead: its authors' W, N and G. REST: its
-// authors' 64 rows, 10 deep. Cut-offs: those of PipeInfer's published scripts.
+// authors' 64 rows, 10 deep. SpecExec: its budget with an offloaded target. Cut-offs: those of PipeInfer's published scripts.
 const std::array kPresets{Preset{.name = "sequential",
                                  .what = "one unit, one token at a time",
                                  .needed_sources = NeededSources::kNone,
@@ -85,6 +85,15 @@ const std::array kPresets{Preset{.name = "sequential",
                                  .draft = 4,
                                  .depth = 64,
                                  .children = 1},
+                          Preset{.name = "specexec",
+                                 .what = "a large tree of guesses, then a run that verifies it, in turns",
+                                 .needed_sources = NeededSources::kDraft,
+                                 .placement = UnitPlacement::kAnywhere,
+                                 .strategy = Strategy::kSpeculative,
+                                 .policy = "dynamic-tree",
+                                 .draft = 128,
+                                 .depth = 64,
+                                 .children = 32},
                           Preset{.name = "medusa",
                                  .what = "one unit, a tree of guesses of draft heads in each run",
                                  .needed_sources = NeededSources::kDraftHeads,

@@ -234,7 +234,8 @@ Scenario Simulator::scenario(Shape shape, const std::string& strategy, const Num
   s.decode =
       decode_options(*find_strategy(strategy), flags_.speculation, flags_.batch, numbers.generate, numbers.prompt + numbers.generate, {});
   s.decode.lookup = s.decode.lookup && numbers.text;  // a random text has no repetitions
-  if (s.decode.policy.name == "chain") s.draft = draft_options(s.decode.policy);
+  if (const std::string& policy = s.decode.policy.name; policy == "chain" || policy == "multi-sequence")
+    s.draft = draft_options(s.decode.policy);
   return s;
 }
 

@@ -149,6 +149,7 @@ void Dispatcher::describe(wire::Report& report, std::int64_t clock_offset_us) co
   for (const auto& [model, drafter] : drafters_) {
     Stage& draft = drafter->pipeline().stage();
     report.draft_s += draft.counters().busy_s;
+    report.candidates_s += drafter->candidates_s();
     if (&draft == stage()) continue;
     report.busy_s += draft.counters().busy_s;  // the draft shares this rank's compute unit
     const ComputeUnit& unit = draft.model().unit();

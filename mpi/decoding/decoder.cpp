@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "mpi/decoding/typical_path.hpp"
+#include "node/lap.hpp"
 #include "src/speculation/make_policy.hpp"
 #include "src/speculation/run_shape.hpp"
 
@@ -77,20 +79,47 @@ bool Decoder::work() {
     submit_prompt();
     anything = true;
   }
-  while (const auto done = runs_.take_result()) {
-    anything = true;
-    learn_links(done->run, done->result.skipped);
-    if (!done->result.skipped && take(done->run, done->result)) return true;
-  }
-  while (!reads_prompt() && send_next()) anything = true;
+  anything |= take_results();
+  while (!held_ && !reads_prompt() && send_next()) anything = true;
   return anything;
 }
 
-/// Adds the tokens that a run's result determines to the text. True if the text has ended.
+/// Takes the results that have arrived, as far as they need not wait for a draft.
+bool Decoder::take_results() {
+  bool anything = false;
+  if (held_ && !holds_results()) {
+    anything = true;
+    accept(*std::exchange(held_, std::nullopt));
+  }
+  while (!held_ && !finished_) {
+    auto done = runs_.take_result();
+    if (!done) break;
+    anything = true;
+    learn_links(done->run, done->result.skipped);
+    if (done->result.skipped) continue;
+    if (done->run.has_root) turnaround_.ran(static_cast<int>(done->run.nodes.size()), Clock::seconds_since(done->run.sent));
+    if (holds_results())
+      held_ = std::move(done);
+    else
+      accept(*done);
+  }
+  return anything;
+}
+
+void Decoder::accept(const TreeRuns::Finished& done) {
+  bool goes_on = false;
+  {
+    const Lap lap(counters_.posterior_s);
+    goes_on = take(done.run, done.result);
+  }
+  if (goes_on) ask_sources();
+}
+
+/// Adds the tokens that a run's result determines to the text. True if it has grown and has not ended.
 bool Decoder::take(const TreeRuns::Run& run, const RunResult& result) {
+  if (generated_ > 0 && drafts_during_runs() && !run.nodes.empty()) count_sequences(run.nodes.back());
   for (std::int32_t row = 0; row < run.text_rows; ++row) tell_features(run, result, run.text_begin + row, row);
   if (generated_ == 0) prompt_computed_ += static_cast<std::size_t>(run.text_rows) + run.nodes.size();
-  if (run.has_root) turnaround_.ran(static_cast<int>(run.nodes.size()), Clock::seconds_since(run.sent));
   tell_best(run, result);
   const auto before = static_cast<std::int32_t>(text().size());
   walk(run, result);
@@ -101,12 +130,18 @@ bool Decoder::take(const TreeRuns::Run& run, const RunResult& result) {
   step_ended(run, grown);
   if (finished_) {
     runs_.finish(options_.cancel);
-    return true;
+    return false;
   }
-  if (!options_.reuse_tree) drop_guesses();
+  if (!options_.reuse_tree && !policy_->goes_in_steps()) drop_guesses();
   counters_.runs_cancelled += runs_.cancel_dead(options_.cancel);
-  ask_sources();
-  return false;
+  return true;
+}
+
+/// A callback has ended: its time is none of the head's own work.
+void Decoder::called_back(Clock::time_point began) {
+  const double seconds = Clock::seconds_since(began);
+  callbacks_s_ += seconds;
+  counters_.posterior_s -= seconds;
 }
 
 /// A step has added `tokens` tokens to the text: its time, and that of the drafts for which it waited, are recorded.
@@ -174,7 +209,7 @@ void Decoder::walk(const TreeRuns::Run& run, const RunResult& result) {
     std::vector<float> logits = result.row(static_cast<std::size_t>(index), run.nodes.size());
     const auto began = Clock::now();
     const std::int32_t token = taken < accepted.size() ? accepted[taken++] : choose_(logits, text());
-    callbacks_s_ += Clock::seconds_since(began);
+    called_back(began);
     commit(token);
   }
 }
@@ -208,13 +243,15 @@ void Decoder::commit(std::int32_t token) {
   counters_.accepted += accepted;
   const auto began = Clock::now();
   const bool more = on_token_(token);
-  callbacks_s_ += Clock::seconds_since(began);
+  called_back(began);
   finished_ = !more || generated_ >= options_.generate || static_cast<std::int32_t>(text().size()) > options_.context;
 }
 
 /// The text has grown: asks every source for guesses.
 void Decoder::ask_sources() {
+  const Lap lap(counters_.candidates_s);
   ++epoch_;
+  plan_step();
   turn_ = sources_.whose_turn();
   sends_root_alone_ = false;
   if (forced_) tree_changed_ |= forced_->guess(runs_.tree(), text(), {.epoch = epoch_, .most = options_.policy.draft});
@@ -232,10 +269,10 @@ GuessDemand Decoder::demand(const GuessSource& source) const {
   GuessDemand demand{
       .epoch = epoch_,
       .most = options_.policy.draft,
-      .min_drafts = root_waits_for(source) ? options_.policy.draft : 0,
+      .min_drafts = guesses_of_step(source),
       .until_complete = root_waits_until_complete(source),
       .suspended = (source.shares_unit() && !has_turn_here(source)) || (sends_root_alone_ && root_waits_until_complete(source)),
-      .resend = !options_.reuse_tree,
+      .resend = !options_.reuse_tree && !policy_->goes_in_steps(),
       .at_any_cost = at_any_cost()};
   if (!demand.until_complete) return demand;
   const TargetTimes target = times();
@@ -248,10 +285,9 @@ GuessDemand Decoder::demand(const GuessSource& source) const {
 
 void Decoder::on_guesses(int rank, const wire::Guesses& guesses) {
   if (finished_) return;
-  const auto began = Clock::now();
+  const Lap deciding(counters_.deciding_s), candidates(counters_.candidates_s);
   DraftLink* const drafter = sources_.drafter_on(rank, guesses.model);
   if (drafter) tree_changed_ |= drafter->on_guesses(guesses, runs_.tree(), text(), demand(*drafter)) || awaits_batch_;
-  counters_.deciding_s += Clock::seconds_since(began);
 }
 
 void Decoder::drop_drafter(int rank) {
@@ -273,7 +309,7 @@ void Decoder::drop_guesses() {
 bool Decoder::send_next() {
   if (finished_) return false;
   if (!runs_.tree().root().sent) return send_root();
-  return options_.strategy == Strategy::kPipeInfer && speculate();
+  return options_.strategy == Strategy::kPipeInfer && !policy_->goes_in_steps() && speculate();
 }
 
 /// Sends the root, with the guesses that are worth their rows.
@@ -284,11 +320,13 @@ bool Decoder::send_root() {
   if (!sends_root_alone_ && (drafted || (pipelined && policy_->fills_root_run()))) {
     const bool followed = pipelined && (!drafts_here() || sources_.drafts_elsewhere());
     const std::vector<double> marginal = target_.stage().cost().marginal(1, options_.policy.draft);
-    nodes = policy_->choose(runs_.tree(), free_guess_cells(), with_budget(root_costs(times(), marginal, followed)));
-    if (worth_waiting(nodes, marginal)) return false;
+    nodes = choose_guesses(root_costs(times(), marginal, followed));
+    if (!policy_->goes_in_steps() && worth_waiting(nodes, marginal)) return false;
   }
   nodes.insert(nodes.begin(), runs_.tree().root().id);
-  return submit(nodes);
+  if (!submit(nodes)) return false;
+  if (!drafts_during_runs()) count_sequences(runs_.tree().root().id);
+  return true;
 }
 
 /// Sends guesses into the pipeline while its first stage is free.
@@ -299,8 +337,7 @@ bool Decoder::speculate() {
   const bool alone = target_.ranks().count() == 1 && policy_->fills_root_run();
   if (alone ? runs_.live() > 0 : steps_in_flight() > most_runs_in_flight(times())) return false;
   if (!options_.continuous && runs_.speculating()) return false;
-  const RunCosts costs = with_budget(guess_costs(times(), stage.cost().marginal(0, options_.policy.draft)));
-  const std::vector<NodeId> nodes = policy_->choose(runs_.tree(), free_guess_cells(), costs);
+  const std::vector<NodeId> nodes = choose_guesses(guess_costs(times(), stage.cost().marginal(0, options_.policy.draft)));
   awaits_batch_ = policy_->is_unfinished() && std::ranges::any_of(sources_.all(), [](const auto& s) { return s->pending(); });
   if (!nodes.empty() && !awaits_batch_ && submit(nodes)) {
     policy_->submitted();
@@ -310,15 +347,9 @@ bool Decoder::speculate() {
   return false;
 }
 
-/// Sets how many guesses are drafted during a run, as measured last.
-RunCosts Decoder::with_budget(RunCosts costs) {
-  const double run_s = turnaround_.run_s(1);
-  for (const auto& source : sources_.all()) {
-    const auto latency = source->next_guess();
-    if (latency && latency->next_s > 0 && run_s > 0) drafted_ = run_s / latency->next_s;
-  }
-  costs.drafted = counters_.cost_coefficient = drafted_;
-  return costs;
+std::vector<NodeId> Decoder::choose_guesses(const RunCosts& costs) {
+  const Lap lap(counters_.candidates_s);
+  return policy_->choose(runs_.tree(), free_guess_cells(), costs);
 }
 
 /// Runs in flight that are not cancelled; with slow links, a wide run counts as several.
@@ -346,6 +377,7 @@ std::size_t Decoder::free_guess_cells() const {
 }
 
 bool Decoder::submit(std::span<const NodeId> nodes) {
+  const Lap lap(counters_.buffers_s);
   std::vector<NodeId> fit;
   for (const NodeId id : nodes) {
     const TreeNode& node = runs_.tree().at(id);
@@ -354,7 +386,6 @@ bool Decoder::submit(std::span<const NodeId> nodes) {
   const TreeRuns::Run* run = runs_.submit(fit);
   if (!run) return false;
   counters_.drafted += run->nodes.size() - (run->has_root ? 1 : 0);
-  counters_.draft_budget = policy_->budget();
   if (target_.stage().trace().enabled() && run->has_root && run->speculative)
     counters_.trees.emplace_back(run->id, run_shape(runs_.tree(), run->nodes));
   ++counters_.runs_started;

@@ -68,7 +68,11 @@ class Decoder {
     std::uint64_t drafted = 0, accepted = 0;  ///< guesses that were sent; those of them that became text
     double cost_coefficient = 0;   ///< DuoDecoding's c: time of a run of the target / time of a guess, as measured last; 0: not known
     std::size_t draft_budget = 0;  ///< its gamma, as chosen last; 0: another policy
-    double deciding_s = 0;         ///< the head's own work without sampling and printing: mostly choosing and sending runs
+    std::vector<std::uint64_t> sequences;  ///< number of steps in which it drafted 1, 2, ... sequences
+    double deciding_s = 0;                 ///< the head's own work without sampling and printing: mostly choosing and sending runs
+    /// Parts of it: sources are asked, their guesses join the tree, and those of a run are chosen; a run's rows get cells, sequences and
+    /// masks, and it is sent; guesses are compared with the text, and the tree is cut.
+    double candidates_s = 0, buffers_s = 0, posterior_s = 0;
     std::vector<std::pair<std::uint64_t, StaticTree>> trees;  ///< with a trace: by run, the guesses that were sent with the root
   };
 
@@ -106,7 +110,11 @@ class Decoder {
 
  private:
   bool work();
+  bool take_results();
+  bool holds_results() const;
+  void accept(const TreeRuns::Finished& done);
   bool take(const TreeRuns::Run& run, const RunResult& result);
+  void called_back(Clock::time_point began);
   void step_ended(const TreeRuns::Run& run, std::int32_t tokens);
   bool measures_alone() const;
   double token_alone_s() const;
@@ -133,7 +141,11 @@ class Decoder {
   bool drafts_here() const;
   bool root_waits_for(const GuessSource& source) const;
   bool root_waits_until_complete(const GuessSource& source) const;
-  RunCosts with_budget(RunCosts costs);
+  void plan_step();
+  std::int32_t guesses_of_step(const GuessSource& source) const;
+  bool drafts_during_runs() const;
+  void count_sequences(NodeId tip);
+  std::vector<NodeId> choose_guesses(const RunCosts& costs);
   double steps_in_flight() const;
   TargetTimes times() const;
 
@@ -154,9 +166,9 @@ class Decoder {
   bool tree_changed_ = false;  // since the policy last found nothing to send
   bool awaits_batch_ = false;  // the guesses that it found were too few, and more are being drafted
   bool finished_ = false;
+  std::optional<TreeRuns::Finished> held_;  // a result that waits for a draft; see holds_results
   TextRate rate_;
   Clock::time_point last_text_;
-  double drafted_ = 0;   // guesses during a run, as measured last; see RunCosts
   StepCost turnaround_;  // latency of the root's runs: from here through all stages and back
   TokenAlone alone_;
   bool awaited_draft_ = false, sends_root_alone_ = false;  // in this step

@@ -33,9 +33,10 @@ bool Decoder::measures_alone() const {
 
 bool Decoder::awaits(int rank) const {
   const auto pending = [&](const DraftLink* drafter) {
-    return drafter->rank() == rank && drafter->pending() && root_waits_until_complete(*drafter);
+    return drafter->rank() == rank && drafter->pending() && (held_ || root_waits_until_complete(*drafter));
   };
-  return std::any_of(sources_.drafters().begin(), sources_.drafters().end(), pending) && runs_.begun() && !runs_.tree().root().sent;
+  return std::any_of(sources_.drafters().begin(), sources_.drafters().end(), pending) && runs_.begun() &&
+         (held_ || !runs_.tree().root().sent);
 }
 
 bool Decoder::at_any_cost() const { return options_.at_any_cost || !policy_->considers_costs(); }

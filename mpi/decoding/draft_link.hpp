@@ -58,6 +58,7 @@ class DraftLink final : public GuessSource {
   void learn(const TokenTree& tree, std::int32_t next) override;
   void step_ended(const TextStep& step) override;
   std::optional<GuessLatency> next_guess() override;
+  std::optional<double> guess_s() const override { return alive_ ? std::optional(evaluation_s_) : std::nullopt; }
   bool pending() const override { return alive_ && asked() && !complete(); }
   bool shares_unit() const override { return alive_ && place_.rank == transport_.rank() && !place_.own_unit; }
   std::vector<std::int32_t> feature_layers() const override { return place_.feature_layers; }

@@ -57,6 +57,7 @@ void Drafter::on_commit(const wire::Commit& commit) {
     for (const std::int32_t token : commit.tokens) this->commit(token);
   }
   runs_.add_features(commit.features);
+  if (drafts_sequences()) tip_ = find_tip();
   if (commit.resend) resend();
   runs_.cancel_dead();
 }
@@ -97,6 +98,7 @@ void Drafter::expand_all(const TreeRuns::Finished& finished) {
   }
   expand_known();
   const double took = Clock::seconds_since(began);
+  candidates_s_ += took;
   choosing_s_ = choosing_s_ > 0 ? choosing_s_ + kNew * (took - choosing_s_) : took;
 }
 
@@ -122,12 +124,13 @@ void Drafter::take(NodeId id, const std::vector<BestChoice>& choices) {
 void Drafter::expand(NodeId id, std::span<const BestChoice> choices) {
   const auto usual = static_cast<std::size_t>(options_.depth > 0 ? DraftOptions{}.children : options_.children);
   const float least = fills_tree() ? least_worth() : 1;
+  const std::size_t ranks = drafts_sequences() && id == tip_ ? static_cast<std::size_t>(options_.sequences) : ranks_;
   std::size_t given = 0;
   for (const BestChoice& choice : choices) {
     const float p = choice.probability;
     const float path = runs_.tree().at(id).path_probability * calibration_.calibrated(runs_.tree(), id, p);
     const bool beside = options_.branches > 0 ? p > options_.split : path >= options_.threshold;
-    const bool worth = given < ranks_ || (given < usual && beside) || path > least;
+    const bool worth = given < ranks || (given < usual && beside && !drafts_sequences()) || path > least;
     if (!worth && !fills_tree()) break;
     if (!worth) continue;  // a later choice may have a higher calibrated probability
     const NodeId child = calibration_.add(runs_.tree(), id, choice.token, p);
@@ -143,6 +146,40 @@ bool Drafter::fills_tree() const { return min_drafts_ > 0 && options_.depth > 0;
 /// when it knows how many runs there are.
 bool Drafter::passes_cut_off(const TreeNode& node) const {
   return options_.branches == 0 || min_drafts_ == 0 || node.draft_probabilities[0].value >= options_.accept;
+}
+
+/// DuoDecoding's sequences. Heads that guess by depth have their guesses in a single evaluation.
+bool Drafter::drafts_sequences() const { return options_.sequences > 0 && depths_ == 0; }
+
+/// The end of the guesses that the target verifies now: down the best ones, below which sequences begin.
+NodeId Drafter::find_tip() {
+  NodeId tip = runs_.tree().root().id;
+  for (auto next = drafted_order(runs_.tree(), tip); !next.empty(); next = drafted_order(runs_.tree(), tip)) tip = next.front();
+  return tip;
+}
+
+/// The nodes that sequences continue after, the shortest sequence first. An end that is being evaluated is left out.
+std::vector<NodeId> Drafter::sequence_ends() {
+  const TokenTree& tree = runs_.tree();
+  if (expansions_left() == 0) return {};
+  if (!tree.at(tip_).sent) return {tip_};
+  const auto budget = static_cast<std::size_t>(std::max(min_drafts_, 1));
+  const std::vector<NodeId> firsts = drafted_order(tree, tip_);
+  if (firsts.empty() || budget == 1) return {};
+  const bool fixed = options_.fixed_sequences;
+  if (!fixed && !tree.at(firsts[0]).sent) return {firsts[0]};
+  if (!fixed && tree.at(firsts[0]).children.empty()) return {};  // the number of sequences depends on the token after it
+  const std::size_t count = MultiSequence::sequence_count(tree, firsts, budget, fixed ? options_.sequences : 0);
+  const auto last = tree.at(tip_).position + static_cast<std::int32_t>(budget / count);
+  std::vector<NodeId> ends;
+  for (std::size_t s = 0; s < count; ++s) {
+    NodeId id = firsts[s];
+    while (tree.at(id).sent && !tree.at(id).children.empty()) id = drafted_order(tree, id).front();
+    if (!tree.at(id).sent && tree.at(id).position < last) ends.push_back(id);
+  }
+  std::ranges::stable_sort(ends, {}, [&](NodeId id) { return tree.at(id).position; });
+  ends.resize(std::min({ends.size(), static_cast<std::size_t>(options_.width), expansions_left()}));
+  return ends;
 }
 
 /// Whether no more nodes may be expanded. In a tree that the head waits for, only the number of cells limits that.
@@ -252,7 +289,7 @@ std::vector<NodeId> Drafter::open_places() { return shape_.choose(runs_.tree(), 
 /// Whether the draft is complete. With a fixed shape: the shape is filled. Otherwise: there are as many guesses as the head waits for, and
 /// they are at least as probable as any node that is not expanded yet or in flight, and thus as any of its children.
 bool Drafter::draft_is_complete() {
-  if (min_drafts_ == 0) return false;
+  if (min_drafts_ == 0 || drafts_sequences()) return false;  // sequences are, when nothing is left to do
   if (options_.shape.width() > 1) return runs_.in_flight() == 0 && runs_.tree().root().sent && open_places().empty();
   float open = 0;
   for (const TreeRuns::Run& run : runs_.runs()) {  // the children of these nodes are not known yet
@@ -268,8 +305,8 @@ bool Drafter::draft_is_complete() {
 /// The nodes to evaluate next: those missing in the shape, then the most probable ones, if the best is worth an evaluation. For heads that
 /// guess by depth, one node stands for all of the same depth.
 std::vector<NodeId> Drafter::choose() {
-  std::vector<NodeId> nodes = open_places();
-  if (nodes.empty()) {
+  std::vector<NodeId> nodes = drafts_sequences() ? sequence_ends() : open_places();
+  if (nodes.empty() && !drafts_sequences()) {
     if (draft_is_complete() || may_expand_no_more()) return {};
     const auto width = static_cast<std::size_t>(options_.width);
     const std::size_t most = fills_tree() && depths_ == 0 ? std::min(width, expansions_left()) : width;

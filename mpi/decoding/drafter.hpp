@@ -22,6 +22,8 @@ class Drafter {
   /// Does what is possible now; true if anything happened.
   bool advance();
   Pipeline& pipeline() { return *pipeline_; }
+  /// Time in which it read logits and chose guesses.
+  double candidates_s() const { return candidates_s_; }
 
  private:
   void commit(std::int32_t token);
@@ -38,6 +40,9 @@ class Drafter {
   bool is_followed(const TreeNode& node);
   bool passes_cut_off(const TreeNode& node) const;
   bool fills_tree() const;
+  bool drafts_sequences() const;
+  NodeId find_tip();
+  std::vector<NodeId> sequence_ends();
   bool may_expand_no_more();
   std::size_t expansions_left();
   float least_worth();
@@ -65,11 +70,13 @@ class Drafter {
   std::vector<wire::Guess> guesses_;
   std::uint64_t request_ = 0, epoch_ = 0;
   std::int32_t min_drafts_ = 0;  // guesses of this epoch for which the head waits
+  NodeId tip_ = kNoNode;         // sequences begin below it
   float least_ = 0;              // least path probability that is worth an evaluation
   std::vector<std::vector<BestChoice>>
       levels_;                // for heads whose guesses depend only on the depth: the choices after a node of each depth, in this epoch
   NodeId deepest_ = kNoNode;  // the last node of these that was computed
   double choosing_s_ = 0;     // recent time to read the logits of an evaluation and choose guesses
+  double candidates_s_ = 0;   // sum of these times
   bool complete_told_ = true, answered_ = true;
 };
 

@@ -261,6 +261,7 @@ void validate(const Start& start, int ranks, int from) {
   check(within(draft.branches, 0, kMaxDrafts) && usable(draft.accept) && usable(draft.split), "the branches of a chain of guesses");
   check(is_tree(draft.shape), "the shape of a tree of guesses");
   check(within(draft.depth, 0, kMaxDrafts), "the depth of a tree of guesses");
+  check(within(draft.sequences, 0, kMaxDrafts), "the sequences of guesses");
   for (const PipelinePlan& plan : start.pipelines) check_pipeline(plan, ranks, check);
   check_shared_ranks(start.pipelines, check);
 }
@@ -285,6 +286,7 @@ void validate(const Report& report, int from) {
   check(std::isfinite(report.busy_s) && std::isfinite(report.wait_s) && std::isfinite(report.wait_cpu_s), "its times");
   check(report.share > 0 && report.share <= 1 && usable(report.exchange_s), "its part of a group");
   check(report.run_s.size() <= StepCost::kWidest && report.draft_run_s.size() <= StepCost::kWidest, "times of runs wider than measured");
+  check(std::isfinite(report.draft_s) && std::isfinite(report.candidates_s), "the times of its drafts");
   check(usable(report.run_s) && usable(report.draft_run_s), "the times of its runs");
   for (const TraceEvent& event : report.events) {
     check(event.kind <= TraceEvent::Kind::kExchange, "an event of no known kind");

@@ -38,6 +38,8 @@ Bytes encode(const Start& m) {
       .put(m.draft.split)
       .put_all(std::span<const StaticTree::Node>(m.draft.shape.nodes))
       .put(m.draft.depth)
+      .put(m.draft.sequences)
+      .put(m.draft.fixed_sequences)
       .put(static_cast<std::uint64_t>(m.pipelines.size()));
   for (const PipelinePlan& p : m.pipelines)
     out.put(p.model)
@@ -70,6 +72,8 @@ Start decode_start(std::span<const std::byte> bytes) {
   m.draft.split = in.get<float>();
   m.draft.shape.nodes = in.get_all<StaticTree::Node>();
   m.draft.depth = in.get<std::int32_t>();
+  m.draft.sequences = in.get<std::int32_t>();
+  m.draft.fixed_sequences = in.get<std::uint8_t>() != 0;
   // least bytes of a plan: its numbers and five lengths
   constexpr std::size_t kMinBytes = 4 * sizeof(std::int32_t) + 5 * sizeof(std::uint64_t);
   m.pipelines.resize(in.count(kMinBytes));

@@ -56,6 +56,7 @@ Bytes encode(const Report& m) {
       .put(m.share)
       .put(m.exchange_s)
       .put(m.draft_s)
+      .put(m.candidates_s)
       .put(m.device_peak_bytes)
       .put(m.bytes_sent)
       .put(m.feature_bytes)
@@ -100,6 +101,7 @@ Report decode_report(std::span<const std::byte> bytes) {
   m.share = in.get<double>();
   m.exchange_s = in.get<double>();
   m.draft_s = in.get<double>();
+  m.candidates_s = in.get<double>();
   m.device_peak_bytes = in.get<std::uint64_t>();
   m.bytes_sent = in.get<std::uint64_t>();
   m.feature_bytes = in.get<std::uint64_t>();

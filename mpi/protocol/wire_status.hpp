@@ -49,6 +49,7 @@ struct Report {
   double share = 1;                                              ///< of its layers' columns; below 1 in a group
   double exchange_s = 0;                                         ///< part of busy_s spent in exchanges of its group
   double draft_s = 0;                                            ///< part of busy_s that drafts and heads computed
+  double candidates_s = 0;                                       ///< its drafters read logits and chose guesses; not in busy_s
   std::uint64_t device_peak_bytes = 0;                           ///< most of its devices' memory that was in use at a time
   std::uint64_t feature_bytes = 0;                               ///< part of bytes_sent: the target's hidden states for guess sources
 };

@@ -28,6 +28,9 @@ struct DraftOptions {
   StaticTree shape{};
   /// dynamic-tree: greatest depth of guesses below the text's last token; 0: unlimited.
   std::int32_t depth = 0;
+  /// multi-sequence: most sequences; 0: another policy. `fixed_sequences`: always so many, whatever their probabilities.
+  std::int32_t sequences = 0;
+  bool fixed_sequences = false;
 
   /// Cells and sequences beyond those of the text.
   std::int32_t room() const { return credit + shape.width() - 1; }

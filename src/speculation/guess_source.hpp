@@ -66,6 +66,8 @@ class GuessSource {
 
   /// The latency of its next guesses; nothing if the root must not wait for them.
   virtual std::optional<GuessLatency> next_guess() { return std::nullopt; }
+  /// Seconds that it needs for one guess; 0: not known yet; nothing: hardly any.
+  virtual std::optional<double> guess_s() const { return std::nullopt; }
   /// It has been asked about the current text, and has not sent all its guesses.
   virtual bool pending() const { return false; }
   /// It computes on the head's own unit, in turns with the target's layers.

@@ -17,14 +17,15 @@ std::vector<NodeId> ranked_children(const TokenTree& tree, NodeId id) {
 }
 
 std::vector<NodeId> drafted_order(const TokenTree& tree, NodeId id) {
-  const auto draft_probability = [&](NodeId child) {
-    float best = 0;
-    for (const DraftProbability& draft : tree.at(child).draft_probabilities) best = std::max(best, draft.value);
-    return best;
-  };
   std::vector<NodeId> children = tree.at(id).children;
-  std::ranges::stable_sort(children, std::greater(), draft_probability);
+  std::ranges::stable_sort(children, std::greater(), [&](NodeId child) { return own_probability(tree.at(child)); });
   return children;
+}
+
+float own_probability(const TreeNode& node) {
+  float best = 0;
+  for (const DraftProbability& draft : node.draft_probabilities) best = std::max(best, draft.value);
+  return best;
 }
 
 namespace {
@@ -70,13 +71,6 @@ std::vector<NodeId> BestFirst::choose_among(const TokenTree& tree, std::vector<N
 }
 
 namespace {
-
-/// By the draft, before calibration.
-double own_probability(const TreeNode& node) {
-  double best = 0;
-  for (const DraftProbability& draft : node.draft_probabilities) best = std::max<double>(best, draft.value);
-  return best;
-}
 
 std::vector<NodeId> allowed_children(const TokenTree& tree, NodeId id) {
   std::vector<NodeId> children = drafted_order(tree, id);

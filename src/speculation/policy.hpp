@@ -32,7 +32,6 @@ struct PolicyOptions {
 struct RunCosts {
   std::vector<double> occupancy;  ///< stages and links are busy
   std::vector<double> lateness;   ///< its own results are delayed; multiplied by the path probability of its best guess
-  double drafted = 0;             ///< number of guesses drafted in the time of a one-row run; 0: not limited
 };
 
 /// Chooses unsent nodes, parents before children, each below a sent or chosen node or the root.
@@ -46,8 +45,14 @@ class Policy {
   /// Whether it takes only as many guesses as are worth their cost; otherwise it takes a tree of a given size, which sources fill at any
   /// cost.
   virtual bool considers_costs() const { return true; }
-  /// multi-sequence: the budget of the last choice; else 0.
+  /// Whether target and sources work in steps of one run, and wait for each other after each (multi-sequence).
+  virtual bool goes_in_steps() const { return false; }
+  /// A step begins. `drafted`: the number of guesses that a source makes in the time of a one-row run; 0: not limited.
+  virtual void plan_step(double /*drafted*/) {}
+  /// With steps: how many guesses are made in this one; else 0.
   virtual std::size_t budget() const { return 0; }
+  /// With steps: how many sequences begin below `tip`; 0: none.
+  virtual std::size_t sequences(const TokenTree& /*tree*/, NodeId /*tip*/) const { return 0; }
   /// Whether the last choice may have more guesses when more are drafted, and should wait for them.
   virtual bool is_unfinished() const { return false; }
   /// A run of the nodes chosen last was submitted.
@@ -108,5 +113,7 @@ std::vector<NodeId> ranked_children(const TokenTree& tree, NodeId id);
 /// Children by draft probability, best first: the source's own order. The head and the drafter must agree on it, or the drafter expands
 /// other nodes than the head takes. They calibrate separately, and calibration may change the order.
 std::vector<NodeId> drafted_order(const TokenTree& tree, NodeId id);
+/// The highest draft probability of a node's sources, before calibration.
+float own_probability(const TreeNode& node);
 
 }  // namespace yamata

@@ -37,6 +37,11 @@ DraftOptions draft_options(const PolicyOptions& policy) {
     options.children = policy.children;
     options.credit = std::max(options.credit, policy.draft + policy.children);
   }
+  if (policy.name == "multi-sequence") {
+    options.fixed_sequences = policy.sequences > 0;
+    options.sequences = options.children = options.fixed_sequences ? policy.sequences : MultiSequence::kMaxSequences;
+    options.credit = std::max(options.credit, 2 * policy.draft);
+  }
   return options;
 }
 
@@ -104,37 +109,46 @@ std::vector<NodeId> DynamicTreePolicy::choose(const TokenTree& tree, std::size_t
 }
 
 std::size_t MultiSequence::budget(double drafted, std::size_t most) {
-  constexpr std::array<std::size_t, 13> kRich{0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
+  constexpr std::array<std::size_t, 12> kRich{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
   const double limit = drafted > 0 ? std::min(drafted, static_cast<double>(most)) : static_cast<double>(most);
-  std::size_t best = 0;
+  std::size_t best = 1;
   for (const std::size_t n : kRich) best = static_cast<double>(n) <= limit ? n : best;
   return best;
 }
 
-std::size_t MultiSequence::sequences(const TokenTree& tree, const std::vector<NodeId>& firsts, std::size_t budget) {
-  constexpr std::size_t kMaxSequences = 8;
-  const std::vector<NodeId> seconds = ranked_children(tree, firsts[0]);
-  const float best = tree.at(firsts[0]).probability * (seconds.empty() ? 1 : tree.at(seconds[0]).probability);
+std::size_t MultiSequence::sequence_count(const TokenTree& tree, const std::vector<NodeId>& firsts, std::size_t budget, int fixed) {
+  if (fixed > 0) return std::min({static_cast<std::size_t>(fixed), firsts.size(), budget});
+  const std::vector<NodeId> seconds = drafted_order(tree, firsts[0]);
+  const float best = own_probability(tree.at(firsts[0])) * (seconds.empty() ? 1 : own_probability(tree.at(seconds[0])));
   std::size_t count = 1;
-  while (count < std::min(kMaxSequences, firsts.size()) && tree.at(firsts[count]).probability > best) ++count;
+  const std::size_t most = std::min<std::size_t>(kMaxSequences, firsts.size());
+  while (count < most && own_probability(tree.at(firsts[count])) > best) ++count;
   while (budget % count != 0) --count;
   return count;
 }
 
-std::vector<NodeId> MultiSequence::choose(const TokenTree& tree, std::size_t capacity, const RunCosts& costs) {
-  const std::vector<NodeId> firsts = ranked_children(tree, tree.root().id);
-  budget_ =
-      options_.budget > 0 ? static_cast<std::size_t>(options_.budget) : budget(costs.drafted, static_cast<std::size_t>(options_.draft));
-  if (firsts.empty() || budget_ == 0) return {};
-  const auto fixed = std::min({static_cast<std::size_t>(options_.sequences), firsts.size(), budget_});
-  const std::size_t count = fixed > 0 ? fixed : sequences(tree, firsts, budget_);
+void MultiSequence::plan_step(double drafted) {
+  budget_ = options_.budget > 0 ? static_cast<std::size_t>(options_.budget) : budget(drafted, static_cast<std::size_t>(options_.draft));
+}
+
+std::size_t MultiSequence::sequences(const TokenTree& tree, NodeId tip) const {
+  const std::vector<NodeId> firsts = drafted_order(tree, tip);
+  return firsts.empty() ? 0 : sequence_count(tree, firsts, budget_, options_.sequences);
+}
+
+std::vector<NodeId> MultiSequence::choose(const TokenTree& tree, std::size_t capacity, const RunCosts& /*costs*/) {
+  const std::vector<NodeId> firsts = drafted_order(tree, tree.root().id);
+  if (firsts.empty()) return {};
+  const std::size_t count = sequence_count(tree, firsts, budget_, options_.sequences);
+  // A single one was chosen by the last result, and may have been drafted with a larger budget.
+  const std::size_t longest = firsts.size() == 1 ? static_cast<std::size_t>(options_.draft) : budget_ / count;
   std::vector<NodeId> chosen;
   for (std::size_t s = 0; s < count; ++s) {
     NodeId id = firsts[s];
-    for (std::size_t length = 0; length < budget_ / count; ++length) {
+    for (std::size_t length = 0; length < longest; ++length) {
       if (!tree.at(id).sent && chosen.size() >= capacity) break;
       if (!tree.at(id).sent) chosen.push_back(id);
-      const std::vector<NodeId> next = ranked_children(tree, id);
+      const std::vector<NodeId> next = drafted_order(tree, id);
       if (next.empty()) break;
       id = next[0];
     }

@@ -42,19 +42,26 @@ class DynamicTreePolicy final : public Policy {
 
 /// DuoDecoding's sequences: one per first token that is more probable than the best two-token sequence, or `options.sequences`, each
 /// continued greedily. The budget is the number of guesses drafted in the time of a run, or `options.budget`; the sequences share it
-/// equally.
+/// equally. If sources draft during a run, the run's result chooses one of them, and the next run verifies this one; else the next run
+/// verifies all. All by the draft's own probabilities.
 class MultiSequence final : public Policy {
  public:
-  explicit MultiSequence(const PolicyOptions& options) : options_(options) {}
+  explicit MultiSequence(const PolicyOptions& options) : options_(options) { MultiSequence::plan_step(0); }
   std::vector<NodeId> choose(const TokenTree& tree, std::size_t capacity, const RunCosts& costs) override;
   bool fills_root_run() const override { return true; }
+  bool considers_costs() const override { return false; }
+  bool goes_in_steps() const override { return true; }
+  void plan_step(double drafted) override;
   std::size_t budget() const override { return budget_; }
+  std::size_t sequences(const TokenTree& tree, NodeId tip) const override;
 
-  /// The largest number with many divisors that is at most `drafted` and at most `most`.
+  static constexpr int kMaxSequences = 8;
+  /// The largest number with many divisors that is at most `drafted` and at most `most`; at least 1.
   static std::size_t budget(double drafted, std::size_t most);
-  /// The number of sequences: 1, plus one for each further first token above the probability of the best two-token sequence, at most 8;
-  /// then rounded down to a divisor of `budget`.
-  static std::size_t sequences(const TokenTree& tree, const std::vector<NodeId>& firsts, std::size_t budget);
+  /// The number of sequences that begin with `firsts`, the most probable one first. `fixed`: this number, but at most one for each first
+  /// token and guess of the budget. 0: one, plus one for each further first token above the probability of the best two-token sequence, at
+  /// most kMaxSequences; then rounded down to a divisor of `budget`.
+  static std::size_t sequence_count(const TokenTree& tree, const std::vector<NodeId>& firsts, std::size_t budget, int fixed);
 
  private:
   PolicyOptions options_;
@@ -62,7 +69,8 @@ class MultiSequence final : public Policy {
 };
 
 /// The drafters' search options for a policy. chain: a greedy chain. static-tree: the whole shape is drafted. dynamic-tree: nothing below
-/// its depth, as many guesses after one token as it takes, and space for the whole tree.
+/// its depth, as many guesses after one token as it takes, and space for the whole tree. multi-sequence: space for the guesses of two
+/// steps.
 DraftOptions draft_options(const PolicyOptions& policy);
 
 /// A tree of `guesses` guesses from typical accuracies: first choices .64, .49, .43 and .35 by depth (Medusa heads on the demonstration

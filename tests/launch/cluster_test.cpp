@@ -112,6 +112,7 @@ TEST(Cluster, WhateverGuesses_theTextIsTheSame) {
                                                     {4, {"--no-tree-reuse"}},
                                                     {4, {"--no-multibuffer"}},
                                                     {4, {"--drafters", "2"}},
+                                                    {3, {"--policy", "multi-sequence", "--budget", "12"}},
                                                     {5, {"--layer-split", "0.4,0.3,0.3/0.5,0.5"}}};
   for (const auto& [ranks, flags] : jobs) {
     Arguments arguments{"-md", draft};

@@ -94,6 +94,7 @@ PRESETS = [
     (1, f'--preset dovetail --units cpu --draft-units emulated -md {DRAFT}', ''),
     (1, f'--preset dovetail -ngl 3 --draft-units emulated --heads {HEADS["dgf"]}', 'discrete'),
     (1, f'--preset dovetail --units cpu+emulated -ngl auto --draft-units emulated -md {DRAFT}', ''),
+    (1, f'--preset specexec -ngl 3 --draft-units emulated -md {DRAFT}', 'discrete'),
     (1, f'--preset duodecoding --units emulated --draft-units cpu -md {DRAFT}', ''),
     (2, f'--preset duodecoding --units emulated --draft-units cpu -md {DRAFT} --layer-split 1/1', ''),
     (2, f'--preset pipeinfer --units emulated -md {DRAFT} --layer-split 1/1', ''),
@@ -274,7 +275,8 @@ def planned(cases, emulated, folder):
         done = run([emulated, *RUN, *its], 'discrete')
         j = json.loads(out.read_text()) if done.returncode == 0 else {}
         rank = j['per_rank'][0] if j else {}
-        right = j and all(j[key] > 0 for key in ('verify_s', 'draft_s', 'sample_s')) and j['transfer_s'] == 0
+        parts = ('verify_s', 'draft_s', 'sample_s', 'candidates_s', 'buffers_s', 'posterior_s')
+        right = j and all(j[key] > 0 for key in parts) and j['transfer_s'] == 0
         # the layers and the heads are both there
         weights = 2 * 2 ** 20
         cases.say(bool(right) and j['device_peak_bytes'] == rank['device_peak_bytes'] > weights and 0 < rank['draft_s'] < rank['busy_s'] and

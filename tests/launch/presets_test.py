@@ -54,11 +54,12 @@ def tree_tokens(accuracies, guesses, depth, children):
     return tokens
 
 
-def duo_tokens(first, others):
-    """Tokens per pass of DuoDecoding's loop, if sequences are long and always in time. After a rejected token, the next one is computed
-    alone. With probability `first` it begins a sequence, whose other tokens are all verified in the next pass; each is right with
-    probability `others`."""
-    return (1 + first / (1 - others)) / (1 + first)
+def duo_tokens(first, others, length):
+    """Tokens per pass of DuoDecoding's loop. After a rejected token, the next one is computed alone. With probability `first` the result
+    begins a sequence of `length` tokens, whose others are all verified in the next pass; each is right with probability `others`."""
+    whole = others**(length - 1)
+    verifying = first / (1 + first * (1 - whole))  # share of passes that verify a sequence
+    return 1 + verifying * others * (1 - whole) / (1 - others)
 
 
 class Presets:
@@ -147,24 +148,29 @@ def trees(presets):
 
 
 def duodecoding(presets):
-    """The target is on a slow emulated device, so that the draft's sequences are always in time."""
+    """With fixed numbers, the tokens per pass do not depend on the speed of the target and the draft, which wait for each other."""
     who = ['-md', DRAFT]
     accuracies, _ = presets.rates(who, 16)
-    formula = duo_tokens(sum(accuracies[0][:2]), accuracies[1][0])
+    fixed = ['--sequences', '2', '--budget', '16']
+    formula = duo_tokens(sum(accuracies[0][:2]), accuracies[1][0], 8)
     for ranks, split in ((1, []), (2, ['--layer-split', '1/1']))[:2 if THOROUGH else 1]:
         name = f'duodecoding, {ranks} rank{"s" * (ranks > 1)}'
         if presets.filter not in name:
             continue
         flags = ['--preset', 'duodecoding', *who, *split]
-        same, passes = presets.play(presets.emulated, PROMPTS[:4], 2 * DEVICE_TOKENS,
-                                    [*flags, '--units', 'emulated', '--draft-units', f'cpu:{CORES[-1]}'], ranks)
+        device = ['--units', 'emulated', '--draft-units', f'cpu:{CORES[-1]}']
+        same, passes = presets.play(presets.emulated, PROMPTS[:4], 2 * DEVICE_TOKENS, [*flags, *device, *fixed], ranks)
         presets.say(same, f'{name}, on a device: the text of one plain rank')
         presets.say(near(per_pass(passes), formula, .15),
                     f'{name}, on a device: {per_pass(passes):.3f} tokens per pass, {formula:.3f} by the formula')
-        if len(CORES) > 1:  # whether sequences are in time depends on the number of cores
-            same, passes = presets.play(presets.plain, PROMPTS[:2], TOKENS,
-                                        [*flags, '--units', f'cpu:{CORES[0]}', '--draft-units', f'cpu:{CORES[1]}'], ranks)
-            presets.say(same and per_pass(passes) >= 1, f'{name}, on cores: the text of one plain rank')
+        same, passes = presets.play(presets.emulated, PROMPTS[:1], DEVICE_TOKENS, [*flags, *device], ranks)
+        presets.say(same and per_pass(passes) >= 1, f'{name}, numbers by measurement: the text of one plain rank')
+        if len(CORES) > 1:
+            cores = ['--units', f'cpu:{CORES[0]}', '--draft-units', f'cpu:{CORES[1]}']
+            same, passes = presets.play(presets.plain, PROMPTS, TOKENS, [*flags, *cores, *fixed], ranks)
+            presets.say(same, f'{name}, on cores: the text of one plain rank')
+            presets.say(near(per_pass(passes), formula, .1),
+                        f'{name}, on cores: {per_pass(passes):.3f} tokens per pass, {formula:.3f} by the formula')
 
 
 def shared(presets):

@@ -186,59 +186,88 @@ TEST(MultiSequence, Budget_isTheNumberOfManyDivisorsBelowTheCostRatio) {
   EXPECT_EQ(MultiSequence::budget(24, 64), 24u);
   EXPECT_EQ(MultiSequence::budget(24, 10), 8u);
   EXPECT_EQ(MultiSequence::budget(0, 10), 8u) << "the source takes no time";
-  EXPECT_EQ(MultiSequence::budget(0.5, 10), 0u) << "none is made in time";
+  EXPECT_EQ(MultiSequence::budget(0.5, 10), 1u) << "it is waited for";
 }
 
 TEST(MultiSequence, FirstTokensAboveTheBestTwo_eachBeginASequence) {
-  PolicyExample x;  // the best two tokens: .5 .6 = .3; .3 is not above, .2 neither
-  const Nodes firsts{x.a, x.b, x.c};
-  EXPECT_EQ(MultiSequence::sequences(x.tree, firsts, 6), 1u);
+  const auto count = [](const TokenTree& tree, const Nodes& firsts, std::size_t budget, int fixed = 0) {
+    return MultiSequence::sequence_count(tree, firsts, budget, fixed);
+  };
+  TokenTree unequal(1, 0);
+  const NodeId most = unequal.add(unequal.root().id, 2, 0.1f, {0, 0.5f}), equal = unequal.add(unequal.root().id, 3, 0.9f, {0, 0.3f});
+  unequal.add(most, 4, 0.1f, {0, 0.6f});
+  EXPECT_EQ(count(unequal, {most, equal}, 6), 1u) << ".3 is not above .5 .6, by the draft's own probabilities";
   TokenTree tree(1, 0);
-  const NodeId a = tree.add(tree.root().id, 2, 0.4f, {0, 0});
-  const NodeId b = tree.add(tree.root().id, 3, 0.3f, {0, 0});
-  const NodeId c = tree.add(tree.root().id, 4, 0.21f, {0, 0});
-  tree.add(a, 5, 0.5f, {0, 0});  // .2
-  EXPECT_EQ(MultiSequence::sequences(tree, {a, b, c}, 6), 3u);
-  EXPECT_EQ(MultiSequence::sequences(tree, {a, b, c}, 8), 2u) << "3 does not divide 8";
-  EXPECT_EQ(MultiSequence::sequences(tree, {a}, 8), 1u);
+  const NodeId a = tree.add(tree.root().id, 2, 0, {0, 0.4f}), b = tree.add(tree.root().id, 3, 0, {0, 0.3f});
+  const NodeId c = tree.add(tree.root().id, 4, 0, {0, 0.21f});
+  tree.add(a, 5, 0, {0, 0.5f});  // .2
+  EXPECT_EQ(count(tree, {a, b, c}, 6), 3u);
+  EXPECT_EQ(count(tree, {a, b, c}, 8), 2u) << "3 does not divide 8";
+  EXPECT_EQ(count(tree, {a}, 8), 1u);
+  EXPECT_EQ(count(tree, {a, b, c}, 8, 3), 3u);
+  EXPECT_EQ(count(tree, {a, b}, 8, 3), 2u) << "there are two first tokens";
+  EXPECT_EQ(count(tree, {a, b, c}, 2, 3), 2u) << "each has a guess";
+  MultiSequence policy(options("multi-sequence", 6));
+  EXPECT_EQ(policy.sequences(tree, tree.root().id), 3u);
+  EXPECT_EQ(policy.sequences(tree, c), 0u) << "nothing is drafted after it";
 }
 
-TEST(MultiSequence, FixedNumbers_areTakenAsTheyAre) {
-  TokenTree tree(1, 0);
-  const NodeId a = tree.add(tree.root().id, 2, 0.9f, {0, 0}), b = tree.add(tree.root().id, 3, 0.05f, {0, 0});
-  const NodeId aa = tree.add(a, 4, 0.9f, {0, 0}), bb = tree.add(b, 5, 0.9f, {0, 0});
+TEST(MultiSequence, Step_hasTheBudgetOfTheCostRatio_orAFixedOne) {
   PolicyOptions o = options("multi-sequence", 16);
-  RunCosts costs;
-  costs.drafted = 2;
-  const auto chosen = [&] { return MultiSequence(o).choose(tree, 100, costs); };
-  EXPECT_EQ(chosen(), (Nodes{a, aa})) << "one sequence of two";
-  o.sequences = 2;
-  EXPECT_EQ(chosen(), (Nodes{a, b}));
-  o.budget = 5;  // above the cost ratio, and not a multiple
-  EXPECT_EQ(chosen(), (Nodes{a, b, aa, bb}));
-  o.sequences = 3;
-  EXPECT_EQ(chosen(), (Nodes{a, b, aa, bb})) << "there are two first tokens";
   MultiSequence policy(o);
-  EXPECT_EQ(policy.budget(), 0u);
-  (void)policy.choose(tree, 100, costs);
-  EXPECT_EQ(policy.budget(), 5u);
+  policy.plan_step(9);
+  EXPECT_EQ(policy.budget(), 8u);
+  EXPECT_TRUE(policy.goes_in_steps());
+  EXPECT_FALSE(policy.considers_costs());
+  o.budget = 5;  // above the cost ratio, and not a number of many divisors
+  MultiSequence fixed(o);
+  fixed.plan_step(2);
+  EXPECT_EQ(fixed.budget(), 5u);
+  EXPECT_FALSE(BestFirst(o).goes_in_steps());
+}
+
+TEST(MultiSequence, DraftsSearch_hasItsSequences_andSpaceForTwoSteps) {
+  PolicyOptions o = options("multi-sequence", 60);
+  EXPECT_EQ(draft_options(o).sequences, 8);
+  EXPECT_EQ(draft_options(o).children, 8);
+  EXPECT_FALSE(draft_options(o).fixed_sequences);
+  EXPECT_EQ(draft_options(o).credit, 120);
+  o.sequences = 3;
+  EXPECT_EQ(draft_options(o).sequences, 3);
+  EXPECT_TRUE(draft_options(o).fixed_sequences);
+  EXPECT_EQ(draft_options(options("best-first", 60)).sequences, 0);
+}
+
+/// Chooses from `tree` in a step with this budget.
+Nodes chosen_in_step(const TokenTree& tree, double drafted, std::size_t capacity = 100, int sequences = 0) {
+  PolicyOptions o = options("multi-sequence", 8);
+  o.sequences = sequences;
+  MultiSequence policy(o);
+  policy.plan_step(drafted);
+  return policy.choose(tree, capacity, {});
 }
 
 TEST(MultiSequence, Budget_isSharedOutEqually_andEachSequenceGoesOnGreedily) {
   TokenTree tree(1, 0);
-  const NodeId a = tree.add(tree.root().id, 2, 0.5f, {0, 0});
-  const NodeId b = tree.add(tree.root().id, 3, 0.4f, {0, 0});
-  const NodeId aa = tree.add(a, 4, 0.3f, {0, 0}), ab = tree.add(a, 5, 0.2f, {0, 0});
-  const NodeId ba = tree.add(b, 6, 0.9f, {0, 0}), bba = tree.add(ba, 7, 0.9f, {0, 0});
-  const auto policy = make_policy(options("multi-sequence", 8));
-  EXPECT_EQ(policy->choose(tree, 100, {.occupancy = {}, .lateness = {}, .drafted = 4.5}), (Nodes{a, b, aa, ba}));
-  EXPECT_EQ(policy->choose(tree, 100, {.occupancy = {}, .lateness = {}, .drafted = 6}), (Nodes{a, b, aa, ba, bba}));
-  EXPECT_EQ(policy->choose(tree, 100, {.occupancy = {}, .lateness = {}, .drafted = 1}), (Nodes{a}));
-  EXPECT_EQ(policy->choose(tree, 2, {}), (Nodes{a, aa}));
+  const NodeId a = tree.add(tree.root().id, 2, 0, {0, 0.5f}), b = tree.add(tree.root().id, 3, 0, {0, 0.4f});
+  const NodeId aa = tree.add(a, 4, 0, {0, 0.3f}), ab = tree.add(a, 5, 0, {0, 0.2f});
+  const NodeId ba = tree.add(b, 6, 0, {0, 0.9f}), bba = tree.add(ba, 7, 0, {0, 0.9f});
+  EXPECT_EQ(chosen_in_step(tree, 4.5), (Nodes{a, b, aa, ba}));
+  EXPECT_EQ(chosen_in_step(tree, 6), (Nodes{a, b, aa, ba, bba}));
+  EXPECT_EQ(chosen_in_step(tree, 1), (Nodes{a}));
+  EXPECT_EQ(chosen_in_step(tree, 4, 100, 1), (Nodes{a, aa}));
+  EXPECT_EQ(chosen_in_step(tree, 8, 2), (Nodes{a, aa}));
   tree.at(a).sent = true;
-  EXPECT_EQ(policy->choose(tree, 100, {.occupancy = {}, .lateness = {}, .drafted = 4}), (Nodes{b, aa, ba}));
+  EXPECT_EQ(chosen_in_step(tree, 4), (Nodes{b, aa, ba}));
   EXPECT_TRUE(tree.alive(ab));
-  EXPECT_TRUE(policy->choose(TokenTree(1, 0), 100, {}).empty());
+  EXPECT_TRUE(chosen_in_step(TokenTree(1, 0), 4).empty());
+}
+
+TEST(MultiSequence, SequenceThatTheLastResultChose_isTakenWhole) {
+  TokenTree tree(1, 0);
+  Nodes chain{tree.root().id};
+  for (std::int32_t i = 0; i < 10; ++i) chain.push_back(tree.add(chain.back(), 2 + i, 0, {0, 0.5f}));
+  EXPECT_EQ(chosen_in_step(tree, 2), Nodes(chain.begin() + 1, chain.begin() + 9)) << "as many as a run may have";
 }
 
 TEST(Policies, NamesThatAreNotKnown_areRefused) { EXPECT_ANY_THROW(make_policy(options("best", 8))); }

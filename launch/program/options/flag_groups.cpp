@@ -291,7 +291,7 @@ PolicyOptions read_policy(const GivenFlags& r, const PolicyDefaults& defaults) {
   policy.recovery = r.number<float>("p-recovery");
   policy.decay = r.number<float>("p-decay");
   policy.branches = r.number<int>("parallel");
-  require(policy.draft >= 1 && policy.draft <= 64, "--draft", "between 1 and 64");
+  require(policy.draft >= 1 && policy.draft <= 128, "--draft", "between 1 and 128");
   require(policy.branches >= 1 && policy.branches <= 16, "-np", "between 1 and 16");
   require(policy.threshold >= 0 && policy.threshold <= 1, "--p-min", "between 0 and 1");
   require(policy.accept >= 0 && policy.accept <= 1, "-pa", "between 0 and 1");

@@ -55,12 +55,15 @@ Json share(std::uint64_t part, std::uint64_t whole) { return whole > 0 ? Json(ra
 /// Time by phase, of all ranks together: computing of drafts and heads, of the target, and exchanges of ranks that share layers.
 struct Phases {
   double draft_s = 0, verify_s = 0, transfer_s = 0;
+  double candidates_s = 0;              // of drafters and rank 0
   std::uint64_t device_peak_bytes = 0;  // of the rank with the most
 };
 Phases phases(const Generation& r) {
   Phases all;
+  all.candidates_s = r.counters.candidates_s;
   for (const wire::Report& p : r.per_rank) {
     all.draft_s += p.draft_s;
+    all.candidates_s += p.candidates_s;
     all.verify_s += std::max(0.0, p.busy_s - p.draft_s - p.exchange_s);
     all.transfer_s += p.exchange_s;
     all.device_peak_bytes = std::max(all.device_peak_bytes, p.device_peak_bytes);
@@ -71,12 +74,25 @@ Phases phases(const Generation& r) {
 /// A line with the time of each phase, and one for the memory of devices.
 std::string phase_lines(const Generation& r) {
   const Phases all = phases(r);
-  std::string out = fmt::format("computing, all ranks: verify {:.2f} s, draft {:.2f} s, transfer {:.2f} s; sampling {:.3f} s\n",
-                                all.verify_s, all.draft_s, all.transfer_s, r.sample_s);
+  const auto part = [&](const char* name, double seconds) {
+    const std::string of_verify = all.verify_s > 0 ? fmt::format(" ({:.2f} %)", 100 * seconds / all.verify_s) : "";
+    return fmt::format("{} {:.3f} s{}", name, seconds, of_verify);
+  };
+  std::string out =
+      fmt::format("computing, all ranks: verify {:.2f} s, draft {:.2f} s, transfer {:.2f} s\n", all.verify_s, all.draft_s, all.transfer_s);
+  out += fmt::format("between runs (share of verify): {}, {}, {}, {}\n", part("candidates", all.candidates_s),
+                     part("buffers", r.counters.buffers_s), part("posterior", r.counters.posterior_s), part("sampling", r.sample_s));
   for (std::size_t i = 0; i < r.per_rank.size(); ++i)
     if (const std::uint64_t peak = r.per_rank[i].device_peak_bytes; peak > 0)
       out += fmt::format("rank {} used at most {:.1f} MiB of its device's memory\n", i, mib(peak));
   return out;
+}
+
+/// `steps`: number of steps with 1, 2, ... sequences.
+Json mean_sequences(const std::vector<std::uint64_t>& steps) {
+  std::uint64_t all = 0, sequences = 0;
+  for (std::size_t i = 0; i < steps.size(); ++i) all += steps[i], sequences += (i + 1) * steps[i];
+  return share(sequences, all);
 }
 
 Json figures(const Generation& r) {
@@ -104,6 +120,7 @@ Json figures(const Generation& r) {
   j["first_choice_rate"] = drafted ? Json(r.first_choice_rate) : Json();
   j["cost_coefficient"] = measured(r.counters.cost_coefficient);
   j["draft_budget"] = measured(static_cast<double>(r.counters.draft_budget));
+  j["sequences_per_step"] = mean_sequences(r.counters.sequences);
   j["target_evaluations"] = r.counters.target_evaluations;
   j["tokens_per_target_run"] = share(n, r.counters.target_evaluations);
   j["runs_started"] = r.counters.runs_started;
@@ -114,6 +131,9 @@ Json figures(const Generation& r) {
   j["draft_s"] = of_ranks.draft_s;
   j["transfer_s"] = of_ranks.transfer_s;
   j["sample_s"] = r.sample_s;
+  j["candidates_s"] = of_ranks.candidates_s;
+  j["buffers_s"] = r.counters.buffers_s;
+  j["posterior_s"] = r.counters.posterior_s;
   j["device_peak_bytes"] = of_ranks.device_peak_bytes;
   j["head_us_per_token"] = n > 0 ? Json(1e6 * r.counters.deciding_s / static_cast<double>(n)) : Json();
   return j;
@@ -214,6 +234,7 @@ Speed speed(const Generation& r) {
 
 std::string to_json(const Generation& r) {
   Json j = figures(r);
+  j["steps_by_sequences"] = r.counters.sequences.empty() ? Json() : Json(r.counters.sequences);
   if (!r.layout_choice.empty()) {
     j["layout_choice"] = r.layout_choice;
     j["plan"] = Json::parse(r.plan_json);

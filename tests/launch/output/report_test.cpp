@@ -1,6 +1,7 @@
 // The final line of a run.
 #include "launch/program/output/report.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -39,6 +40,31 @@ TEST(Report, InterruptedPrompt_hasNoFigures) {
   some.finish = FinishReason::kInterrupted;
   EXPECT_NE(to_table(some).find("(iterative), interrupted, first after 150.0 ms, second 250.0 ms later\n"), std::string::npos)
       << to_table(some);
+}
+
+TEST(Report, Overhead_isOfDraftersAndOfRank0) {
+  Generation r = generation(3);
+  r.counters.candidates_s = 0.25, r.counters.buffers_s = 0.125, r.counters.posterior_s = 0.0625;
+  r.per_rank[0].candidates_s = 0.5;
+  const auto figures = nlohmann::json::parse(to_json(r));
+  EXPECT_EQ(figures.at("candidates_s"), 0.75);
+  EXPECT_EQ(figures.at("buffers_s"), 0.125);
+  EXPECT_EQ(figures.at("posterior_s"), 0.0625);
+  const std::string sums = "\nbetween runs (share of verify): candidates 0.750 s{}, buffers 0.125 s{}, posterior 0.062 s{}, sampling ";
+  EXPECT_NE(to_table(r).find(fmt::format(fmt::runtime(sums), "", "", "")), std::string::npos) << to_table(r);
+  r.per_rank[0].busy_s = 12.5;
+  EXPECT_NE(to_table(r).find(fmt::format(fmt::runtime(sums), " (6.00 %)", " (1.00 %)", " (0.50 %)")), std::string::npos) << to_table(r);
+}
+
+TEST(Report, Sequences_areCountedByStep) {
+  Generation r = generation(3);
+  auto figures = nlohmann::json::parse(to_json(r));
+  EXPECT_TRUE(figures.at("sequences_per_step").is_null());
+  EXPECT_TRUE(figures.at("steps_by_sequences").is_null());
+  r.counters.sequences = {2, 0, 1, 1};
+  figures = nlohmann::json::parse(to_json(r));
+  EXPECT_EQ(figures.at("sequences_per_step"), 2.25);
+  EXPECT_EQ(figures.at("steps_by_sequences"), nlohmann::json({2, 0, 1, 1}));
 }
 
 TEST(Report, Rates_areThereWhereTimeHasPassed) {

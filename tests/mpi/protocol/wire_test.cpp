@@ -27,6 +27,7 @@ Start two_pipelines() {
   start.job = 1ll << 40;
   start.draft.width = 7, start.draft.children = 3, start.draft.credit = 24, start.draft.threshold = 0.125f, start.draft.depth = 5;
   start.draft.branches = 2, start.draft.accept = 0.25f, start.draft.split = 0.75f;
+  start.draft.sequences = 3, start.draft.fixed_sequences = true;
   start.draft.shape.nodes = {{}, {0, 0, 1}, {1, 1, 0}};
   start.pipelines = {{0, {0, 1}, {{0, 3}, {3, 8}}, 4096, 5}, {1, {2, 4}, {{0, 1}, {1, 2}}, 100, 9, {1, 0}}};
   start.pipelines[0].window_cells = 300;
@@ -99,6 +100,8 @@ TEST(Wire, Start_roundTrips) {
   EXPECT_EQ(back.draft.accept, 0.25f);
   EXPECT_EQ(back.draft.split, 0.75f);
   EXPECT_EQ(back.draft.depth, 5);
+  EXPECT_EQ(back.draft.sequences, 3);
+  EXPECT_TRUE(back.draft.fixed_sequences);
   EXPECT_EQ(back.draft.shape, two_pipelines().draft.shape);
   ASSERT_EQ(back.pipelines.size(), 2u);
   ASSERT_EQ(back.pipelines[0].layers.size(), 2u);
@@ -261,9 +264,11 @@ TEST(Wire, HeartbeatFailureReportStop_roundTrip) {
   Report timed;
   timed.run_s = {0.5, 0};
   timed.draft_run_s = {0.25};
-  timed.draft_s = 0.75, timed.device_peak_bytes = 1ull << 33;
+  timed.draft_s = 0.75, timed.candidates_s = 0.1875, timed.device_peak_bytes = 1ull << 33;
   timed.share = 0.375;
   timed.exchange_s = 0.0625;
+  EXPECT_EQ(decode_report(encode(timed)).draft_s, 0.75);
+  EXPECT_EQ(decode_report(encode(timed)).candidates_s, 0.1875);
   EXPECT_EQ(decode_report(encode(timed)).share, 0.375);
   EXPECT_EQ(decode_report(encode(timed)).exchange_s, 0.0625);
   EXPECT_EQ(decode_report(encode(timed)).run_s, timed.run_s);

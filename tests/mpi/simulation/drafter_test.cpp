@@ -154,6 +154,32 @@ TEST_F(DrafterTest, AnotherRequest_beginsAnewInAnEmptyCache) {
   }
 }
 
+/// DuoDecoding's sequences: always two of them, or as many as their probabilities say (one: .8 · .8 is above .15).
+class SequenceDrafterTest : public DrafterTest, public testing::WithParamInterface<bool> {
+ protected:
+  SequenceDrafterTest()
+      : DrafterTest({.width = 1, .children = 3, .credit = 24, .sequences = GetParam() ? 2 : 3, .fixed_sequences = GetParam()}) {}
+};
+
+TEST_P(SequenceDrafterTest, Budget_isSharedByTheSequences_whichBeginWhereTheVerifiedOneEnds) {
+  const bool two = GetParam();
+  commit({2, 2}, 0, 1);
+  EXPECT_EQ(reach(0), 1) << "while the prompt is computed";
+  EXPECT_EQ(evaluations(), 1u);
+  commit({0}, 0, 6);
+  EXPECT_EQ(reach(0), two ? 3 : 6);
+  EXPECT_EQ(reach(1), 1) << "the first token of another sequence";
+  EXPECT_EQ(evaluations(), two ? 6u : 7u) << "a sequence's last guess is not expanded, nor is the root for each of them";
+  commit({0}, 0, 6);
+  EXPECT_EQ(reach(0), two ? 5 : 11) << "below the rest of the first sequence";
+  commit({1}, 0, 4);
+  EXPECT_EQ(reach(0), two ? 2 : 4) << "nothing was drafted after it, so they begin at the root";
+  commit({0, 0}, 0, 5);
+  EXPECT_EQ(reach_of_complete(), two ? 2 : 7);
+}
+
+INSTANTIATE_TEST_SUITE_P(FixedOrNot, SequenceDrafterTest, testing::Bool());
+
 class ShapedDrafterTest : public DrafterTest {
  protected:
   ShapedDrafterTest() : DrafterTest({.width = 1, .children = 2, .credit = 12, .threshold = 0.1f, .shape = third_choices()}) {}

@@ -7,6 +7,7 @@
 #include <random>
 #include <utility>
 
+#include "src/speculation/shaped_policies.hpp"
 #include "tests/mpi/simulation/random_grammar.hpp"
 
 namespace yamata::test {
@@ -119,6 +120,11 @@ Scenario Scenario::random(std::uint64_t seed) {
   if (s.decode.lookup && draw.chance(30)) s.decode.prompt_lookup = draw.between(1, 4);
   if (draw.chance(30)) s.decode.policy.sequences = draw.between(1, 4);
   if (draw.chance(30)) s.decode.policy.budget = draw.between(1, 12);
+  if (const DraftOptions of_policy = draft_options(s.decode.policy); of_policy.sequences > 0) {
+    s.draft.sequences = of_policy.sequences;
+    s.draft.fixed_sequences = of_policy.fixed_sequences;
+    s.draft.children = of_policy.children;
+  }
   if (draw.chance(50)) s.decode.cancel_route = CancelRoute::kBackward;
   s.decode.datastore = s.decode.lookup && draw.chance(15);
   if (s.decode.lookup && !s.decode.datastore && draw.chance(15))

@@ -55,6 +55,7 @@ void SimulatedJob::make_plan() {
   plan_.batch = decode.batch;
   plan_.trace = true;
   plan_.draft.credit = 12;
+  plan_.draft.sequences = shape_.sequences;
   add(0, 0, shape_.stages, kContext + decode.guess_cells, decode.sequences.end);
   int next = shape_.stages;
   for (std::size_t d = 0; d < shape_.drafters.size(); ++d) {

@@ -21,6 +21,7 @@ struct JobShape {
   bool probes_links = false;
   Strategy strategy = Strategy::kIterative;
   std::string policy = "best-first";
+  int sequences = 0;  ///< most of the policy multi-sequence
   bool lookup = false;
   double disagreement = 0.3;  ///< share of tokens that drafts guess wrongly
 };

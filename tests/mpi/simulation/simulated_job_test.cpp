@@ -197,6 +197,7 @@ TEST(SimulatedJob, End_isToldToAllAndAllPartTogether) {
 struct Guessing {
   Strategy strategy;
   std::string policy = "best-first";
+  int sequences = 0;
 };
 
 class LostDrafter : public testing::TestWithParam<Guessing> {};
@@ -204,7 +205,8 @@ class LostDrafter : public testing::TestWithParam<Guessing> {};
 TEST_P(LostDrafter, Text_goesOnAndSoDoTheRequestsAfterIt) {
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     for (const bool fails : {false, true}) {
-      SimulatedJob job({.seed = seed, .stages = 2, .drafters = {2, 1}, .strategy = GetParam().strategy, .policy = GetParam().policy});
+      const auto [strategy, policy, sequences] = GetParam();
+      SimulatedJob job({.seed = seed, .stages = 2, .drafters = {2, 1}, .strategy = strategy, .policy = policy, .sequences = sequences});
       job.start();
       const Request first = request_of(job.random_prompt(), 50), second = request_of(job.random_prompt(), 20);
       Recorder told[2];
@@ -226,10 +228,10 @@ TEST_P(LostDrafter, Text_goesOnAndSoDoTheRequestsAfterIt) {
   }
 }
 
-// With the last strategy, the text waits for the draft.
+// With the last two, the text waits for the draft.
 INSTANTIATE_TEST_SUITE_P(Strategies, LostDrafter,
                          testing::Values(Guessing{Strategy::kPipeInfer}, Guessing{Strategy::kSpeculative},
-                                         Guessing{Strategy::kSpeculative, "chain"}));
+                                         Guessing{Strategy::kSpeculative, "chain"}, Guessing{Strategy::kPipeInfer, "multi-sequence", 5}));
 
 TEST(SimulatedJob, IdleRank_takesNoPartAndMayBeLostAtAnyTime) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {

@@ -1,6 +1,4 @@
 // Whole jobs in virtual time: results that can be computed by hand, and the text, which is always the target's.
-#include "mpi/simulation/virtual_cluster.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,44 +7,10 @@
 
 #include "mpi/cluster/head.hpp"
 #include "src/speculation/shaped_policies.hpp"
+#include "tests/mpi/simulation/virtual_jobs.hpp"
 
 namespace yamata::simulation {
 namespace {
-
-/// Machines and a network without costs except the time of the layers and of the drafts.
-Scenario ideal(int stages, Strategy strategy) {
-  Scenario s;
-  s.stages.assign(static_cast<std::size_t>(stages), 24 * kMillisecond / stages);
-  if (strategy != Strategy::kIterative) s.drafters = {kMillisecond / 10};
-  s.slowness.assign(s.stages.size() + s.drafters.size(), 1.0);
-  s.width = s.draft_width = WidthCost({0});
-  s.network = {0, 1e18, 0};
-  s.head = 0;
-  s.prompt = 1;
-  s.decode.strategy = strategy;
-  s.decode.generate = 64;
-  s.decode.context = 128;
-  s.decode.guess_cells = 128;
-  s.decode.sequences = {0, 129};
-  return s;
-}
-
-/// The same with costs like those of real machines.
-Scenario real(int stages, Strategy strategy) {
-  Scenario s = ideal(stages, strategy);
-  s.width = s.draft_width = WidthCost({0.05});
-  s.network = NetworkOptions{};
-  s.head = 50'000;
-  s.prompt = 20;
-  return s;
-}
-
-/// The same with a text that is long enough for calibration.
-Scenario longer(Scenario s) {
-  s.decode.generate = 200;
-  s.decode.context = 256;
-  return s;
-}
 
 Nanoseconds time_of(const Scenario& scenario) {
   const Outcome outcome = simulate(scenario);
