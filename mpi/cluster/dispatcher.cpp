@@ -13,9 +13,11 @@ namespace {
 
 std::unique_ptr<Drafter> make_drafter(Transport& transport, const wire::Start& start, const wire::PipelinePlan& plan,
                                       std::unique_ptr<Pipeline> pipeline) {
-  // The cells beyond the context are for guesses that are not decided.
-  return std::make_unique<Drafter>(transport, plan.model, std::move(pipeline), start.draft, plan.cells - start.draft.room(),
-                                   SequenceRange{0, plan.sequences}, start.batch);
+  // The cells beyond the context are for guesses that are not decided. Layers with a window keep only the current text.
+  const std::int32_t room = start.draft.room(), own = std::min(room + 1, plan.sequences);
+  const SequenceRange kept{own, plan.window_cells > 0 ? own : plan.sequences};
+  return std::make_unique<Drafter>(transport, plan.model, std::move(pipeline), start.draft, plan.cells - room, SequenceRange{0, own},
+                                   start.batch, kept);
 }
 
 }  // namespace

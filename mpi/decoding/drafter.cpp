@@ -20,7 +20,7 @@ std::size_t most_ranks(const StaticTree& shape) {
 }  // namespace
 
 Drafter::Drafter(Transport& transport, std::int32_t model, std::unique_ptr<Pipeline> pipeline, const DraftOptions& options,
-                 std::int32_t context, SequenceRange sequences, std::int32_t batch)
+                 std::int32_t context, SequenceRange sequences, std::int32_t batch, SequenceRange kept)
     : transport_(transport),
       model_(model),
       pipeline_(std::move(pipeline)),
@@ -32,8 +32,10 @@ Drafter::Drafter(Transport& transport, std::int32_t model, std::unique_ptr<Pipel
       choices_(std::max(options.children, static_cast<std::int32_t>(ranks_))),
       search_({}),
       shape_(inner_tree(options.shape), static_cast<std::size_t>(options.width)),
+      text_sequence_(sequences.begin),
       runs_(*pipeline_, sequences,
-            {.best = choices_, .sums = true, .feature_layers = {}, .features_read = pipeline_->stage().model().features_read()}) {}
+            {.best = choices_, .sums = true, .feature_layers = {}, .features_read = pipeline_->stage().model().features_read()}),
+      cache_(*pipeline_, kept, false) {}
 
 void Drafter::on_commit(const wire::Commit& commit) {
   const bool begins = !runs_.begun() || commit.request != request_;
@@ -52,7 +54,7 @@ void Drafter::on_commit(const wire::Commit& commit) {
   levels_.clear();
   request_ = commit.request;
   if (begins) {
-    runs_.begin(commit.tokens);
+    begin(commit.tokens);
   } else {
     for (const std::int32_t token : commit.tokens) this->commit(token);
   }
@@ -60,6 +62,25 @@ void Drafter::on_commit(const wire::Commit& commit) {
   if (drafts_sequences()) tip_ = find_tip();
   if (commit.resend) resend();
   runs_.cancel_dead();
+}
+
+/// What is computed of the last text stays in the cache. Heads compute all of a text, since they read its features.
+void Drafter::begin(std::span<const std::int32_t> text) {
+  if (pipeline_->stage().model().features_read() > 0) return runs_.begin(text);
+  if (runs_.begun()) keep_text();
+  runs_.begin(text, cache_.find(text, true));
+  runs_.send_operations();  // before texts are removed to make room
+}
+
+/// Results come in the order of the runs, so the tokens in flight are the last ones that were sent.
+void Drafter::keep_text() {
+  std::size_t in_flight = 0;
+  for (const TreeRuns::Run& run : runs_.runs()) {
+    if (!run.cancelled) in_flight += static_cast<std::size_t>(run.text_rows) + run.nodes.size();
+  }
+  const std::size_t sent = runs_.text().size() - runs_.unsent_text();
+  runs_.send_operations();
+  cache_.keep(runs_.text(), sent - std::min(sent, in_flight), text_sequence_, false);
 }
 
 /// If the head does not wait for guesses, many are under way behind the text. Then heads continue their guesses, too, from their own hidden
@@ -320,6 +341,7 @@ std::vector<NodeId> Drafter::choose() {
 }
 
 bool Drafter::begin_next() {
+  cache_.make_room(std::max({batch_, static_cast<std::int32_t>(kRowsWithRoot) + 1, options_.width}));
   // The text comes first: all tokens before the root must be in the cache. Tokens accepted since the last evaluation are sent with the root
   // and need no evaluation of their own.
   if (!runs_.tree().root().sent) {

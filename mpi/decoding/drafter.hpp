@@ -2,6 +2,7 @@
 // A drafter: follows the text and sends guesses without being asked for each (PipeInfer, "asynchronous speculation").
 #include <memory>
 
+#include "mpi/decoding/prefix_cache.hpp"
 #include "mpi/decoding/tree_runs.hpp"
 #include "src/speculation/best_choices.hpp"
 #include "src/speculation/shaped_policies.hpp"
@@ -13,9 +14,9 @@ namespace yamata {
 /// head's commits prune the tree.
 class Drafter {
  public:
-  /// `model`: its number in the plan.
+  /// `model`: its number in the plan. `kept`: sequences for texts that stay in the cache; empty: none stay.
   Drafter(Transport& transport, std::int32_t model, std::unique_ptr<Pipeline> pipeline, const DraftOptions& options, std::int32_t context,
-          SequenceRange sequences, std::int32_t batch);
+          SequenceRange sequences, std::int32_t batch, SequenceRange kept = {0, 0});
 
   /// The text has grown, or the text of another request begins. Throws ClusterError if it does not continue the known text.
   void on_commit(const wire::Commit& commit);
@@ -26,6 +27,8 @@ class Drafter {
   double candidates_s() const { return candidates_s_; }
 
  private:
+  void begin(std::span<const std::int32_t> text);
+  void keep_text();
   void commit(std::int32_t token);
   void resend();
   std::vector<BestChoice> choices_of(const RunResult& result, std::size_t i, std::size_t rows) const;
@@ -66,7 +69,9 @@ class Drafter {
   BestFirst search_;            // what to expand next
   StaticTreePolicy shape_;      // nodes to expand before those
   SourceCalibration calibration_{0};
+  const std::int32_t text_sequence_;
   TreeRuns runs_;
+  PrefixCache cache_;
   std::vector<wire::Guess> guesses_;
   std::uint64_t request_ = 0, epoch_ = 0;
   std::int32_t min_drafts_ = 0;  // guesses of this epoch for which the head waits

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "mpi/cluster/head.hpp"
-#include "mpi/engine/prefix_cache.hpp"
+#include "mpi/decoding/prefix_cache.hpp"
 #include "mpi/engine/request.hpp"
 #include "node/clock.hpp"
 

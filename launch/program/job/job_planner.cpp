@@ -97,7 +97,7 @@ wire::PipelinePlan JobPlanner::shape_of(const ModelPlace& place, const DecodeOpt
   const bool target = place.model == 0;
   if (!place.groups.empty()) pipeline.shares = place.shares;
   pipeline.cells = target ? text_cells() + decode.guess_cells : rank_.context() + plan.draft.room();
-  pipeline.sequences = target ? decode.sequences.end + decode.kept_texts : plan.draft.room() + 1;
+  pipeline.sequences = (target ? decode.sequences.end : plan.draft.room() + 1) + decode.kept_texts;
   const ModelFile* file = rank_.models().find(static_cast<std::size_t>(place.model));
   if (writes() && file)
     pipeline.window_cells = window_cells(file->h, pipeline.cells, target ? decode.guess_cells : plan.draft.room(), plan.batch);

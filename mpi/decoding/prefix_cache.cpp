@@ -1,4 +1,4 @@
-#include "mpi/engine/prefix_cache.hpp"
+#include "mpi/decoding/prefix_cache.hpp"
 
 #include <algorithm>
 #include <utility>
