@@ -164,7 +164,7 @@ std::vector<Scene> residual_scenes() {
       {"norm with weights of each row", [](const TestDevice& device) { return norm_holds(device, 24, true, false, true, 2); }});
   for (const int which : {1, 2, 3})
     scenes.push_back({"biases and scales", [=](const TestDevice& device) { return bias_holds(device, which & 1, which & 2); }});
-  for (const std::pair<int, int> cols : {std::pair{100, 128}, {128, 100}, {8, 32}, {300, 320}})
+  for (const auto& cols : {std::pair{100, 128}, {128, 100}, {8, 32}, {300, 320}})
     scenes.push_back({"resized rows", [=](const TestDevice& device) { return resize_holds(device, cols.first, cols.second); }});
   for (const Sum kind : {Sum::kPlain, Sum::kGated, Sum::kExperts, Sum::kUnweighted})
     scenes.push_back({"sum", [=](const TestDevice& device) { return sum_holds(device, kind); }});
