@@ -8,6 +8,7 @@
 #include "src/gguf/gguf.hpp"
 
 namespace yamata {
+namespace test {
 
 /// Metadata, and F32 tensors of zeros, which can be changed and then written.
 struct ModelFile {
@@ -94,5 +95,10 @@ inline ModelFile small_llama() {
   file.tensors["token_embd.weight"] = {64, 10};
   return file;
 }
+
+}  // namespace test
+
+using test::ModelFile;
+using test::small_llama;
 
 }  // namespace yamata

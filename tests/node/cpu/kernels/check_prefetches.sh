@@ -3,7 +3,8 @@
 # only prefetches, and no result would show it. Arguments: objdump, the kernels' library.
 set -eu
 "$1" -d -C "$2" | awk '
-  /file format/ { object = $1; if (object ~ /^kernels_/ && object !~ /scalar/) objects[object] }
+  # "kernels_avx2.cpp.o:", or of LLVM "libyamata_kernels.a(kernels_avx2.cpp.o):"
+  /file format/ { object = $1; gsub(/^.*\(|\)?:$/, "", object); if (object ~ /^kernels_/ && object !~ /scalar/) objects[object] }
   />:$/ { products = /multiply_panels/ }
   /\t(prefetch|prfm)/ { if (products) in_products[object]++; else in_attention[object]++ }
   END {
