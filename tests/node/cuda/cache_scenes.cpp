@@ -81,7 +81,7 @@ bool store_holds(const TestDevice& device, const CacheShape& s, bool interleaved
   a.cache_k = cache.planes_k.data(), a.cache_v = cache.planes_v.data(), a.k_type = s.k_type, a.v_type = s.v_type;
   if (normed) a.q_norm = q_norm.data(), a.k_norm = k_norm.data();
   a.epsilon = 1e-6f, a.norm_last = last, a.unit_norm = norms == HeadNorm::kUnit;
-  if (last) a.q_scale = device_scales.data();
+  if (norms != HeadNorm::kNone) a.q_scale = device_scales.data();
   if (latent) a.q_rotary = device_rotary.data(), a.q_rotary_stride = rotary_dim + 3;
   device.kernels().store(a, device.stream());
   device.finish();
@@ -102,7 +102,7 @@ bool store_holds(const TestDevice& device, const CacheShape& s, bool interleaved
              s.v_type};
   if (normed) op.q_norm = norm.data(), op.k_norm = norm.data() + s.head_dim;
   op.epsilon = 1e-6f, op.norm_last = last, op.unit_norm = norms == HeadNorm::kUnit;
-  if (last) op.q_scale = scales.data();
+  if (norms != HeadNorm::kNone) op.q_scale = scales.data();
   if (latent) op.q_rotary = rotary.data(), op.q_rotary_stride = rotary_dim + 3;
   compute(op);
   return cache.equal() && cpu::bits(device_q.values()) == cpu::bits(q) && cpu::bits(device_k.values()) == cpu::bits(k);
