@@ -10,6 +10,7 @@
 #include "node/activation.hpp"
 #include "node/group_exchange.hpp"
 #include "node/highest.hpp"
+#include "node/state_op.hpp"
 #include "node/tensor_type.hpp"
 
 namespace yamata {
@@ -293,6 +294,6 @@ struct BarrierOp {
 };
 
 using Op = std::variant<EmbedOp, LinearOp, StoreOp, AttentionOp, AttentionPartOp, MergeAttentionOp, GatherOp, AllGatherOp, ReadOp, PackOp,
-                        NormOp, ResizeOp, AddOp, RouterOp, ScaleOp, HighestOp, BarrierOp>;
+                        NormOp, ResizeOp, AddOp, RouterOp, ScaleOp, HighestOp, BarrierOp, StateInputsOp, DeltaRuleOp, HeadGateOp, UngateOp>;
 
 }  // namespace yamata

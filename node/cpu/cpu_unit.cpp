@@ -7,6 +7,7 @@
 #include "node/cpu/kernels/panel.hpp"
 #include "node/cpu/kernels/repack.hpp"
 #include "node/cpu/row_ops.hpp"
+#include "node/cpu/state_ops.hpp"
 #include "node/cpu/thread_share.hpp"
 #include "node/lost_pages.hpp"
 #include "node/memory.hpp"
@@ -124,6 +125,7 @@ class Pieces {
 CpuUnit::CpuUnit(const std::vector<int>& cpus, cpu::Isa isa, std::vector<int> nodes)
     : kernels_(cpu::kernels(isa)),
       nodes_(std::move(nodes)),
+      rules_(cpus.size()),
       attention_(kernels_, static_cast<int>(cpus.size())),
       pieces_(static_cast<int>(cpus.size())),
       input_(kernels_, pool_, cpus.size(), slowdown_),
@@ -322,6 +324,25 @@ void CpuUnit::run(const RouterOp& op, int thread) {
 void CpuUnit::run(const ScaleOp& op, int thread) { cpu::scale_elements(kernels_, op, thread_share(op.n, thread, threads(), kRowGrain)); }
 
 void CpuUnit::run(const HighestOp& op, int thread) { cpu::find_highest(op, thread_share(op.rows, thread, threads())); }
+
+void CpuUnit::run(const StateInputsOp& op, int thread) {
+  cpu::make_state_inputs(kernels_, op, thread_share(cpu::convolved_heads(op.shape), thread, threads()));
+}
+
+void CpuUnit::run(const DeltaRuleOp& op, int thread) {
+  RuleMemory& own = rules_[static_cast<std::size_t>(thread)];
+  own.states.resize(std::max(own.states.size(), cpu::rule_floats(op)));
+  const std::int64_t blocks = op.shape.heads * (op.shape.dim / StateShape::kBlock);
+  cpu::apply_rule(cpu::state_kernels(kernels_.isa), op, thread_share(blocks, thread, threads()), own.rows, own.states.data());
+  if (thread == 0 && op.finished) *op.finished = true;
+}
+
+void CpuUnit::run(const HeadGateOp& op, int thread) { cpu::gate_heads(kernels_, op, thread_share(op.rows * op.heads, thread, threads())); }
+
+void CpuUnit::run(const UngateOp& op, int thread) {
+  const auto [begin, end] = thread_share(op.rows * op.heads, thread, threads());
+  for (std::int64_t i = begin; i < end; ++i) std::copy_n(op.x + 2 * i * op.dim, op.dim, op.out + i * op.dim);
+}
 
 void CpuUnit::run(const GatherOp& op, int thread) {
   const auto [begin, end] = thread_share(static_cast<std::int64_t>(op.rows.size()), thread, threads());

@@ -6,7 +6,7 @@
 
 #include "node/compute_unit.hpp"
 #include "node/cpu/attention.hpp"
-#include "node/cpu/kernels/kernels.hpp"
+#include "node/cpu/kernels/state_kernels.hpp"
 #include "node/cpu/linear_input.hpp"
 #include "node/cpu/piece_queues.hpp"
 #include "node/cpu/slowdown.hpp"
@@ -61,12 +61,22 @@ class CpuUnit final : public ComputeUnit {
   void run(const ScaleOp& op, int thread);
   void run(const HighestOp& op, int thread);
   void run(const BarrierOp& op, int thread);
+  void run(const StateInputsOp& op, int thread);
+  void run(const DeltaRuleOp& op, int thread);
+  void run(const HeadGateOp& op, int thread);
+  void run(const UngateOp& op, int thread);
   void multiply(const LinearOp& op, const LinearOp::Part& part, ThreadShare outputs, std::int64_t expert, std::byte* panel);
 
   const cpu::KernelTable& kernels_;
   const std::vector<int> nodes_;
   std::vector<std::byte> panels_;  // [thread]: rows of an unpacked matrix that are packed for a product
   std::size_t thread_panel_bytes_ = 0;
+  /// What a thread needs for the gated delta rule.
+  struct RuleMemory {
+    std::vector<cpu::DeltaRow> rows;
+    std::vector<float> states;
+  };
+  std::vector<RuleMemory> rules_;  // [thread]
   Attention attention_;
   PieceQueues pieces_;
   std::span<const Op> ops_;

@@ -12,6 +12,10 @@
 
 namespace yamata::cuda {
 
+struct OpContext;
+/// Throws ModelError if `needed`: the device has no kernel for `what`.
+void refuse(const OpContext& c, bool needed, const std::string& what);
+
 /// State that the functions share during a list of operations.
 struct OpContext {
   Device& device;
@@ -57,6 +61,12 @@ bool run(OpContext& context, const HighestOp& op);
 bool run(OpContext& context, const RouterOp& op);
 bool run(OpContext& context, const ReadOp& op);
 bool run(OpContext& context, const PackOp& op);
+/// Operations that CudaUnit::has_states excludes.
+template <class StateOp>
+bool run(OpContext& context, const StateOp&) {
+  refuse(context, true, "a gated delta rule");
+  return false;
+}
 
 /// Slices of all who exchange columns, in memory that all of them and the device can access.
 struct Slices {
@@ -79,9 +89,6 @@ void take_columns(OpContext& context, const Slices& slices, OpRange rows, float*
 
 /// Bytes of a packed matrix.
 std::size_t packed_bytes(const Matrix& matrix);
-
-/// Throws ModelError if `needed`: the device has no kernel for `what`.
-void refuse(const OpContext& c, bool needed, const std::string& what);
 
 /// The kernels of a format; throws if the device has none.
 const FormatKernels& kernels_of(const OpContext& c, TensorType type);

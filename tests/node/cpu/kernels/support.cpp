@@ -11,6 +11,10 @@
 #ifdef YAMATA_TEST_SIMDE
 #define YAMATA_SIMDE
 #include "node/cpu/kernels/tables.hpp"
+
+namespace yamata::cpu {
+extern const StateKernels simde_state_table_avx512, simde_state_table_neon;
+}
 #endif
 
 namespace yamata::cpu {
@@ -27,6 +31,20 @@ std::vector<NamedTable> tables_under_test() {
     tables.push_back({"simde-neon", &simde_table_neon});
     tables.push_back({"simde-neon-dotprod", &simde_table_neon_dotprod});
     tables.push_back({"simde-neon-i8mm", &simde_table_neon_i8mm});
+  }
+#endif
+  return tables;
+}
+
+std::vector<NamedStateKernels> state_kernels_under_test() {
+  std::vector<NamedStateKernels> tables;
+  for (const Isa isa : {Isa::kAvx2, Isa::kAvx512, Isa::kNeon}) {
+    if (isa_usable(isa)) tables.push_back({isa_name(isa), &state_kernels(isa)});
+  }
+#ifdef YAMATA_TEST_SIMDE
+  if (isa_usable(Isa::kAvx2)) {
+    tables.push_back({"simde-avx512", &simde_state_table_avx512});
+    tables.push_back({"simde-neon", &simde_state_table_neon});
   }
 #endif
   return tables;

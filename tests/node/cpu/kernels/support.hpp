@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "node/cpu/kernels/kernels.hpp"
+#include "node/cpu/kernels/state_kernels.hpp"
 
 namespace yamata::cpu {
 
@@ -24,6 +25,13 @@ struct NamedTable {
 };
 /// The tables that this machine can run, natively or emulated (`simde-...`), without the scalar reference.
 std::vector<NamedTable> tables_under_test();
+
+/// The same of layers with states.
+struct NamedStateKernels {
+  std::string name;
+  const StateKernels* table;
+};
+std::vector<NamedStateKernels> state_kernels_under_test();
 
 using Random = std::mt19937;
 

@@ -1,0 +1,223 @@
+#include "cache/state_cells.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+bool of_text(const Placement& token) { return token.sequences.begin == 0; }
+
+}  // namespace
+
+StateCells::StateCells(std::int32_t table_cells, StateCounts counts)
+    : counts_(counts),
+      states_(static_cast<std::size_t>(counts.states)),
+      inputs_(static_cast<std::size_t>(counts.inputs)),
+      input_of_(static_cast<std::size_t>(table_cells), -1),
+      node_of_(static_cast<std::size_t>(table_cells), -1),
+      free_(static_cast<std::size_t>(counts.inputs)) {
+  std::iota(free_.rbegin(), free_.rend(), 0);
+}
+
+void StateCells::adopt() {
+  if (!written_) return;
+  latest_ = *written_;
+  states_[static_cast<std::size_t>(latest_)] = written_token_;
+  written_.reset();
+}
+
+const StatePlan& StateCells::plan(const CellTable& table, std::span<const Placement> batch, const BatchCells& cells) {
+  written_.reset();
+  forget(cells.cells());
+  nodes_.clear();
+  for (std::size_t row = 0; row < batch.size(); ++row) {
+    Node node{.token = {cells.cells()[row], batch[row].position}, .row = static_cast<std::int32_t>(row)};
+    node.parent = find_before(table, batch[row], cells.visible(row), node);
+    add(node);
+  }
+  keep_state(table, batch);
+  keep_inputs(table, batch);
+  for (Node& node : nodes_) find_columns(node);
+  order_steps();
+  for (const Node& node : nodes_) node_of_[static_cast<std::size_t>(node.token.cell)] = -1;
+  return plan_;
+}
+
+/// These cells hold other tokens from now on.
+void StateCells::forget(std::span<const CellId> cells) {
+  for (const CellId cell : cells) {
+    std::int32_t& input = input_of_[static_cast<std::size_t>(cell)];
+    if (input >= 0) {
+      inputs_[static_cast<std::size_t>(input)] = {};
+      free_.push_back(input);
+      input = -1;
+    }
+    for (Token& state : states_) {
+      if (state.cell == cell) state = {};
+    }
+  }
+}
+
+std::int32_t StateCells::state_after(CellId cell) const {
+  const auto found = std::ranges::find(states_, cell, &Token::cell);
+  return found == states_.end() ? -1 : static_cast<std::int32_t>(found - states_.begin());
+}
+
+void StateCells::add(Node node) {
+  const auto number = static_cast<std::int32_t>(nodes_.size());
+  node_of_[static_cast<std::size_t>(node.token.cell)] = number;
+  if (node.parent >= 0) {
+    Node& parent = nodes_[static_cast<std::size_t>(node.parent)];
+    ++parent.children;
+    node.next_sibling = parent.first_child;
+    parent.first_child = number;
+  }
+  nodes_.push_back(node);
+}
+
+/// The node before a token, after nodes for the tokens from a kept state on have been added; -1: the token itself follows a state, or
+/// begins a text. A guess that was never computed, below which there are only guesses that no one reads, begins one, too.
+std::int32_t StateCells::find_before(const CellTable& table, const Placement& token, std::span<const CellId> seen, Node& node) {
+  std::int32_t before = -1, state = StateStep::kZero;
+  std::size_t at = seen.size() - 1;  // tokens from here on to the last one need nodes
+  for (; at > 0; --at) {
+    const CellId cell = seen[at - 1];
+    before = node_of_[static_cast<std::size_t>(cell)];
+    if (before >= 0) break;
+    const std::int32_t kept = state_after(cell);
+    if (kept >= 0) {
+      state = kept;
+      break;
+    }
+    if (input_of_[static_cast<std::size_t>(cell)] >= 0) continue;
+    const std::int32_t position = token.position - static_cast<std::int32_t>(seen.size() - at);
+    if (table.at(0, position) == cell) throw ClusterError("a text goes on where it has no state; please report this");
+    break;
+  }
+  for (; at + 1 < seen.size(); ++at) {
+    const CellId cell = seen[at];
+    const std::int32_t input = input_of_[static_cast<std::size_t>(cell)];
+    add({.token = inputs_[static_cast<std::size_t>(input)], .parent = before, .state = state, .input = input});
+    before = node_of_[static_cast<std::size_t>(cell)];
+  }
+  node.state = state;
+  return before;
+}
+
+/// Chooses the last token of the text among the nodes, whose state will be kept.
+void StateCells::keep_state(const CellTable& table, std::span<const Placement> batch) {
+  Node* last = nullptr;
+  for (Node& node : nodes_) {
+    const bool text =
+        node.row >= 0 ? of_text(batch[static_cast<std::size_t>(node.row)]) : table.at(0, node.token.position) == node.token.cell;
+    if (text && (!last || node.token.position > last->token.position)) last = &node;
+  }
+  const std::int32_t state = last ? free_state(table) : -1;
+  if (state < 0) return;
+  last->keep = state;
+  states_[static_cast<std::size_t>(state)] = {};
+  written_ = state;
+  written_token_ = last->token;
+}
+
+/// A state that this run does not read: of a token that is not in the table any more, or of any but the latest.
+std::int32_t StateCells::free_state(const CellTable& table) const {
+  std::int32_t free = -1;
+  for (std::int32_t state = 0; state < counts_.states; ++state) {
+    if (std::ranges::any_of(nodes_, [&](const Node& node) { return node.parent < 0 && node.state == state; })) continue;
+    const Token& token = states_[static_cast<std::size_t>(state)];
+    if (token.cell == kNoCell || !table.held(token.cell)) return state;
+    if (free < 0 || free == latest_) free = state;
+  }
+  return free;
+}
+
+/// Inputs are kept of tokens that the kept state does not contain.
+void StateCells::keep_inputs(const CellTable& table, std::span<const Placement> batch) {
+  const auto contained = [&](const Node& node) {
+    return written_ && of_text(batch[static_cast<std::size_t>(node.row)]) && node.token.position <= written_token_.position;
+  };
+  const auto needs = [&](const Node& node) { return node.row >= 0 && !contained(node); };
+  make_room(table, static_cast<std::size_t>(std::ranges::count_if(nodes_, needs)));
+  for (Node& node : nodes_) {
+    if (!needs(node)) continue;
+    node.input = free_.back();
+    free_.pop_back();
+    inputs_[static_cast<std::size_t>(node.input)] = node.token;
+    input_of_[static_cast<std::size_t>(node.token.cell)] = node.input;
+  }
+}
+
+/// If there are too few, takes inputs of tokens that were removed, or that are not after the latest state.
+void StateCells::make_room(const CellTable& table, std::size_t inputs) {
+  if (free_.size() >= inputs) return;
+  const Token& latest = latest_ >= 0 ? states_[static_cast<std::size_t>(latest_)] : Token{};
+  const std::int32_t begin = latest.cell != kNoCell && table.held(latest.cell) ? latest.position + 1 : 0;
+  for (std::size_t input = 0; input < inputs_.size(); ++input) {
+    Token& token = inputs_[input];
+    if (token.cell == kNoCell || (token.position >= begin && table.held(token.cell))) continue;
+    if (node_of_[static_cast<std::size_t>(token.cell)] >= 0) continue;  // this run reads them
+    input_of_[static_cast<std::size_t>(token.cell)] = -1;
+    token = {};
+    free_.push_back(static_cast<std::int32_t>(input));
+  }
+  if (free_.size() < inputs) throw ClusterError("a run of more guesses than layers with states can hold; please report this");
+}
+
+/// The convolution's columns of a node, after those of its parent.
+void StateCells::find_columns(Node& node) const {
+  constexpr std::size_t kTaps = StateShape::kTaps;
+  node.columns[0] = node.row >= 0 ? StateStep::own_column(node.row) : node.input;
+  if (node.parent >= 0) {
+    const Node& parent = nodes_[static_cast<std::size_t>(node.parent)];
+    std::copy_n(parent.columns.begin(), kTaps - 1, node.columns.begin() + 1);
+    return;
+  }
+  for (std::size_t back = 1; back < kTaps; ++back) {
+    const auto first = counts_.inputs + 3 * node.state;
+    node.columns[back] = node.state < 0 ? StateStep::kZero : first + 3 - static_cast<std::int32_t>(back);
+  }
+}
+
+void StateCells::add_step(std::int32_t number, std::int32_t load) {
+  Node& node = nodes_[static_cast<std::size_t>(number)];
+  if (node.children > 1 && node.keep < 0) {
+    if (free_aside_.empty()) free_aside_.push_back(plan_.aside++);
+    node.aside = free_aside_.back();
+    free_aside_.pop_back();
+  }
+  steps_.push_back({.row = node.row, .input = node.input, .load = load, .keep = node.keep, .aside = node.aside, .columns = node.columns});
+}
+
+/// Depth first: a node's first child continues its state, the others load it.
+void StateCells::order_steps() {
+  steps_.clear();
+  free_aside_.clear();
+  plan_ = {.steps = {}, .inputs = counts_.inputs, .states = counts_.states, .aside = 0};
+  for (std::size_t root = 0; root < nodes_.size(); ++root) {
+    if (nodes_[root].parent >= 0) continue;
+    auto number = static_cast<std::int32_t>(root);
+    add_step(number, nodes_[root].state);
+    while (number >= 0) {
+      Node& node = nodes_[static_cast<std::size_t>(number)];
+      const std::int32_t child = node.first_child;
+      if (child < 0) {
+        number = node.parent;
+        continue;
+      }
+      node.first_child = nodes_[static_cast<std::size_t>(child)].next_sibling;
+      const bool begun = steps_.back().row == node.row && steps_.back().input == node.input;  // nothing came after it
+      std::int32_t load = StateStep::kContinue;
+      if (!begun) load = node.keep >= 0 ? node.keep : counts_.states + node.aside;
+      if (node.first_child < 0 && node.aside >= 0) free_aside_.push_back(node.aside);
+      add_step(child, load);
+      number = child;
+    }
+  }
+  plan_.steps = steps_;
+}
+
+}  // namespace yamata

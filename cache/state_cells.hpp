@@ -1,0 +1,77 @@
+#pragma once
+// Which states there are, and how a run's tokens get theirs. A state is that after a cell's token, and is shared by all that follow it.
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "cache/cell_table.hpp"
+#include "cache/state_store.hpp"
+#include "node/state_op.hpp"
+
+namespace yamata {
+
+/// A state cannot be cut: of a text, only the state after one of its last tokens is kept, and of guesses, what they do to it. A run begins
+/// at the nearest kept state, repeats the tokens from there to its own (with the same bits), and keeps the state after the last token of
+/// the text, in other memory. If the run ends, that state replaces the one before.
+class StateCells {
+ public:
+  /// `table_cells`: number of cells of the cell table.
+  StateCells(std::int32_t table_cells, StateCounts counts);
+
+  /// Number of inputs needed for runs of `rows` tokens with `guesses` open guesses: rejected guesses stay in the table until the text grows
+  /// again.
+  static std::int64_t enough(std::int64_t rows, std::int64_t guesses) { return rows + 2 * guesses; }
+  /// Number of states in memory: the text's, and the one that a run writes.
+  static constexpr std::int32_t kStates = 2;
+
+  /// Call it before the next run if the latest one wrote its state.
+  void adopt();
+  /// Plans a run whose tokens have been placed in the table. The text is sequence 0, and no token is placed before its end. Throws
+  /// ClusterError if the text has no state from which this run could begin, or if more inputs are needed than there are.
+  const StatePlan& plan(const CellTable& table, std::span<const Placement> batch, const BatchCells& cells);
+
+ private:
+  struct Token {
+    CellId cell = kNoCell;
+    std::int32_t position = -1;
+  };
+  /// A token in the tree of a run's tokens and of those between them and a kept state.
+  struct Node {
+    Token token;
+    std::int32_t parent = -1;               ///< -1: it follows a kept state, or begins a text
+    std::int32_t state = StateStep::kZero;  ///< then that state
+    std::int32_t row = -1, input = -1;
+    std::int32_t children = 0, first_child = -1, next_sibling = -1;
+    std::int32_t keep = -1, aside = -1;
+    std::array<std::int32_t, StateShape::kTaps> columns{};
+  };
+
+  void forget(std::span<const CellId> cells);
+  std::int32_t find_before(const CellTable& table, const Placement& token, std::span<const CellId> seen, Node& node);
+  std::int32_t state_after(CellId cell) const;
+  void add(Node node);
+  void keep_state(const CellTable& table, std::span<const Placement> batch);
+  std::int32_t free_state(const CellTable& table) const;
+  void keep_inputs(const CellTable& table, std::span<const Placement> batch);
+  void make_room(const CellTable& table, std::size_t inputs);
+  void find_columns(Node& node) const;
+  void order_steps();
+  void add_step(std::int32_t node, std::int32_t load);
+
+  StateCounts counts_;
+  std::vector<Token> states_;                     // by number: whose state it is
+  std::vector<Token> inputs_;                     // by number: whose inputs they are
+  std::vector<std::int32_t> input_of_, node_of_;  // by cell of the table; -1: none
+  std::vector<std::int32_t> free_;                // inputs, the next one last
+  std::int32_t latest_ = -1;                      // the state that was written last
+  std::optional<std::int32_t> written_;           // the state that the latest run writes
+  Token written_token_;
+
+  std::vector<Node> nodes_;
+  std::vector<StateStep> steps_;
+  std::vector<std::int32_t> free_aside_;
+  StatePlan plan_;
+};
+
+}  // namespace yamata

@@ -1,0 +1,9 @@
+#include "node/cpu/kernels/vec_avx2.hpp"
+// The types and functions that the template uses must be included before it.
+#include "node/cpu/kernels/state_template.hpp"
+
+namespace yamata::cpu {
+
+constinit const StateKernels YAMATA_STATE_TABLE(avx2){convolve, delta_rule};
+
+}  // namespace yamata::cpu

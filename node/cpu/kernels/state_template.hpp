@@ -1,0 +1,75 @@
+#pragma once
+// The gated delta rule. Uses the vector layer that was included before this.
+#include <cstdint>
+
+#include "node/cpu/kernels/state_kernels.hpp"
+#include "node/state_op.hpp"
+
+namespace yamata::cpu {
+namespace {
+
+/// Taps of 16 channels, from [16][kTaps].
+inline F32x16 taps_of(const float* taps, std::int64_t tap) {
+  float values[16];
+  for (int i = 0; i < 16; ++i) values[i] = taps[i * StateShape::kTaps + tap];
+  return load(values);
+}
+
+void convolve(const float* const* columns, const float* taps, std::int64_t channels, float* y) {
+  for (std::int64_t c = 0; c < channels; c += 16) {
+    const float* own = taps + c * StateShape::kTaps;
+    F32x16 sum = mul(taps_of(own, 0), load(columns[0] + c));
+    for (std::int64_t tap = 1; tap < StateShape::kTaps; ++tap) sum = fma(taps_of(own, tap), load(columns[tap] + c), sum);
+    store(y + c, sum);
+  }
+}
+
+constexpr int kPartialSums = 4;
+
+inline F32x16 sum_of_partials(const F32x16* sums) { return add(add(sums[0], sums[1]), add(sums[2], sums[3])); }
+
+/// The sum of decayed state times key.
+inline F32x16 found(const float* state, const float* k, F32x16 decay, std::int64_t dim) {
+  F32x16 sums[kPartialSums];
+#pragma GCC unroll 4
+  for (int p = 0; p < kPartialSums; ++p) sums[p] = mul(mul(load(state + p * 16), decay), set1(k[p]));
+  for (std::int64_t i = kPartialSums; i < dim; i += kPartialSums) {
+#pragma GCC unroll 4
+    for (int p = 0; p < kPartialSums; ++p) sums[p] = fma(mul(load(state + (i + p) * 16), decay), set1(k[i + p]), sums[p]);
+  }
+  return sum_of_partials(sums);
+}
+
+/// Writes the state after a token, and returns the sum of it times the query.
+inline F32x16 updated(const float* before, const DeltaRow& row, F32x16 change, std::int64_t dim, float* state) {
+  const F32x16 decay = set1(row.decay);
+  F32x16 sums[kPartialSums];
+#pragma GCC unroll 4
+  for (int p = 0; p < kPartialSums; ++p) sums[p] = set1(0.0f);
+  for (std::int64_t i = 0; i < dim; i += kPartialSums) {
+#pragma GCC unroll 4
+    for (int p = 0; p < kPartialSums; ++p) {
+      const F32x16 after = fma(set1(row.k[i + p]), change, mul(load(before + (i + p) * 16), decay));
+      store(state + (i + p) * 16, after);
+      sums[p] = fma(after, set1(row.q[i + p]), sums[p]);
+    }
+  }
+  return sum_of_partials(sums);
+}
+
+void delta_rule(const DeltaRow* rows, std::int64_t count, std::int64_t dim, float* state) {
+  const float* current = state;
+  for (std::int64_t r = 0; r < count; ++r) {
+    const DeltaRow& row = rows[r];
+    if (row.from) current = row.from;
+    const F32x16 sum = found(current, row.k, set1(row.decay), dim);
+    const F32x16 change = mul(sub(load(row.v), sum), set1(row.strength));
+    float* const after = row.to ? row.to : state;
+    const F32x16 read = updated(current, row, change, dim, after);
+    if (row.out) store(row.out, read);
+    current = after;
+  }
+}
+
+}  // namespace
+}  // namespace yamata::cpu

@@ -1,0 +1,197 @@
+#include "node/cpu/state_ops.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace yamata::cpu {
+namespace {
+
+constexpr std::int64_t kMostDim = 256;
+constexpr float kSquaresAdded = 1e-6f;  // to the squares of a query or key before it is divided by its length
+
+/// The natural logarithm of a normal number, at least 1: 2 atanh((m - 1) / (m + 1)) as a series, for m near 1, plus the power of two.
+double log_of(double x) {
+  const auto bits = std::bit_cast<std::uint64_t>(x);
+  auto power = static_cast<std::int64_t>(bits >> 52) - 1023;
+  double m = std::bit_cast<double>((bits & 0xfffffffffffffull) | 0x3ff0000000000000ull);
+  if (m > 1.4142135623730951) m *= 0.5, ++power;
+  const double z = (m - 1) / (m + 1), square = z * z;
+  double sum = 0;
+  for (int n = 21; n >= 1; n -= 2) sum = sum * square + 1.0 / n;
+  return 2 * z * sum + static_cast<double>(power) * 0.69314718055994531;
+}
+
+float exp_of(const KernelTable& kernels, float x) {
+  float e = 0;
+  kernels.exponentials(&x, 1, &e);
+  return e;
+}
+
+/// Divides a head by its length, and multiplies it by `factor`.
+void unit_length(const KernelTable& kernels, float* head, std::int64_t dim, double factor) {
+  float squares[kMostDim / 32 + 1];
+  kernels.block_squares(head, dim, squares);
+  double sum = 0;
+  for (std::int64_t i = 0; i < QuantizedRows::blocks_of(dim); ++i) sum += static_cast<double>(squares[i]);
+  const auto scale = static_cast<float>(factor / std::sqrt(sum + static_cast<double>(kSquaresAdded)));
+  for (std::int64_t i = 0; i < dim; ++i) head[i] *= scale;
+}
+
+/// Some columns of the convolution's inputs, by the numbers of StateStep.
+class Columns {
+ public:
+  Columns(const StateInputsOp& op, std::int64_t begin) : op_(op), begin_(begin), width_(op.shape.channels()) {}
+  const float* at(std::int32_t column) const {
+    if (column >= 0) return op_.memory.columns + column * width_ + begin_;
+    return column == StateStep::kZero ? kZeros : op_.x + (StateStep::kZero - 1 - column) * width_ + begin_;
+  }
+  float* kept(std::int32_t column) const { return op_.memory.columns + column * width_ + begin_; }
+
+ private:
+  static constexpr float kZeros[kMostDim] = {};
+  const StateInputsOp& op_;
+  std::int64_t begin_, width_;
+};
+
+/// Where head `number` of the convolution lies among a row's inputs: keys and values first, queries at the end.
+std::int64_t place_of(const StateShape& shape, std::int64_t number) {
+  if (number < shape.key_heads) return shape.update_floats() + number * shape.dim;
+  return (number - shape.key_heads) * shape.dim;
+}
+
+void convolve_head(const KernelTable& kernels, const StateInputsOp& op, std::int64_t number) {
+  const StateShape& shape = op.shape;
+  const std::int64_t dim = shape.dim, begin = number * dim, at = place_of(shape, number);
+  const bool query = number < shape.key_heads, key = !query && number < 2 * shape.key_heads;
+  const Columns columns(op, begin);
+  float sums[kMostDim];
+  for (const StateStep& step : op.plan->steps) {
+    if (step.row >= 0) {
+      float* out = op.out + step.row * shape.input_floats() + at;
+      const float* newest_last[StateShape::kTaps];
+      for (std::int64_t tap = 0; tap < StateShape::kTaps; ++tap)
+        newest_last[tap] = columns.at(step.columns[static_cast<std::size_t>(StateShape::kTaps - 1 - tap)]);
+      state_kernels(kernels.isa).convolve(newest_last, op.taps + begin * StateShape::kTaps, dim, sums);
+      kernels.activate(Activation::kSilu, sums, nullptr, dim, out);
+      if (query) unit_length(kernels, out, dim, 1.0 / std::sqrt(static_cast<double>(dim)));
+      if (key) unit_length(kernels, out, dim, 1.0);
+      if (step.input >= 0) {
+        std::copy_n(columns.at(step.columns[0]), dim, columns.kept(step.input));
+        if (!query) std::copy_n(out, dim, op.memory.updates + step.input * shape.update_floats() + at);
+      }
+    }
+    if (step.keep < 0) continue;
+    const std::int32_t first = op.plan->first_column_of(step.keep);  // of three, the oldest first
+    for (std::int32_t back = 0; back < 3; ++back)
+      std::copy_n(columns.at(step.columns[static_cast<std::size_t>(back)]), dim, columns.kept(first + 2 - back));
+  }
+}
+
+/// Decay and strength of a head.
+void make_gates(const KernelTable& kernels, const StateInputsOp& op, std::int64_t head) {
+  const StateShape& shape = op.shape;
+  const std::int64_t from = head / op.gates_each * op.gates_step + head % op.gates_each, at = shape.keys() + shape.values() + head;
+  for (const StateStep& step : op.plan->steps) {
+    if (step.row < 0) continue;
+    const float* gates = op.gates + step.row * 2 * shape.heads + from;
+    const double rate = static_cast<double>(op.rate[head]);
+    float* out = op.out + step.row * shape.input_floats() + at;
+    out[0] = exp_of(kernels, static_cast<float>(rate * softplus(kernels, gates[op.gates_decay] + op.bias[head])));
+    out[shape.heads] = 1.0f / (1.0f + exp_of(kernels, -gates[0]));
+    if (step.input < 0) continue;
+    float* kept = op.memory.updates + step.input * shape.update_floats() + at;
+    kept[0] = out[0], kept[shape.heads] = out[shape.heads];
+  }
+}
+
+std::int64_t block_floats(const StateShape& shape) { return shape.dim * StateShape::kBlock; }
+
+/// A thread's memory: its current state, zeros, and the states that are put aside; of one block each.
+class OwnStates {
+ public:
+  OwnStates(float* memory, const StateShape& shape) : memory_(memory), each_(block_floats(shape)) { std::fill_n(zeros(), each_, 0.0f); }
+  float* current() const { return memory_; }
+  float* zeros() const { return memory_ + each_; }
+  float* aside(std::int32_t number) const { return memory_ + (2 + number) * each_; }
+
+ private:
+  float* memory_;
+  std::int64_t each_;
+};
+
+/// The steps of one block of a head as rows of the kernel.
+void rows_of_block(const DeltaRuleOp& op, std::int64_t head, std::int64_t block, const OwnStates& own, std::vector<DeltaRow>& rows) {
+  const StateShape& shape = op.shape;
+  const std::int64_t key = shape.key_head_of(head) * shape.dim, gates = shape.keys() + shape.values() + head;
+  const std::int64_t column = head * shape.dim + block * StateShape::kBlock;
+  const auto kept = [&](std::int32_t state) { return op.memory.states + state * shape.state_floats() + column * shape.dim; };
+  rows.clear();
+  for (const StateStep& step : op.plan->steps) {
+    const bool here = step.row >= 0;
+    const float* inputs = here ? op.inputs + step.row * shape.input_floats() : op.memory.updates + step.input * shape.update_floats();
+    const std::int32_t load = step.load, states = op.plan->states;
+    rows.push_back({.k = inputs + key,
+                    .q = inputs + (here ? shape.update_floats() + key : key),
+                    .v = inputs + shape.keys() + column,
+                    .decay = inputs[gates],
+                    .strength = inputs[gates + shape.heads],
+                    .from = load == StateStep::kContinue ? nullptr
+                            : load == StateStep::kZero   ? own.zeros()
+                            : load < states              ? kept(load)
+                                                         : own.aside(load - states),
+                    .to = step.keep >= 0    ? kept(step.keep)
+                          : step.aside >= 0 ? own.aside(step.aside)
+                                            : nullptr,
+                    .out = here ? op.out + step.row * shape.values() + column : nullptr});
+  }
+}
+
+}  // namespace
+
+/// Above 20, it is x within the precision of floats.
+double softplus(const KernelTable& kernels, float x) {
+  if (x > 20) return static_cast<double>(x);
+  return log_of(1.0 + static_cast<double>(exp_of(kernels, x)));
+}
+
+std::int64_t convolved_heads(const StateShape& shape) { return 2 * shape.key_heads + shape.heads; }
+
+void make_state_inputs(const KernelTable& kernels, const StateInputsOp& op, ThreadShare share) {
+  for (std::int64_t number = share.begin; number < share.end; ++number) {
+    convolve_head(kernels, op, number);
+    if (number >= 2 * op.shape.key_heads) make_gates(kernels, op, number - 2 * op.shape.key_heads);
+  }
+}
+
+std::size_t rule_floats(const DeltaRuleOp& op) { return static_cast<std::size_t>((2 + op.plan->aside) * block_floats(op.shape)); }
+
+void apply_rule(const StateKernels& kernels, const DeltaRuleOp& op, ThreadShare share, std::vector<DeltaRow>& rows, float* memory) {
+  const OwnStates own(memory, op.shape);
+  const std::int64_t blocks = op.shape.dim / StateShape::kBlock;
+  for (std::int64_t item = share.begin; item < share.end; ++item) {
+    rows_of_block(op, item / blocks, item % blocks, own, rows);
+    kernels.delta_rule(rows.data(), std::ssize(rows), op.shape.dim, own.current());
+  }
+}
+
+void gate_heads(const KernelTable& kernels, const HeadGateOp& op, ThreadShare share) {
+  constexpr std::int64_t kWidest = 576;
+  float squares[kWidest / 32], e[kWidest];
+  for (std::int64_t item = share.begin; item < share.end; ++item) {
+    const std::int64_t row = item / op.heads, head = item % op.heads;
+    float* x = op.x + item * op.dim;
+    const float* gate = op.gate + row * op.gate_row + head * op.gate_head;
+    if (op.norm) {
+      kernels.block_squares(x, op.dim, squares);
+      kernels.scale_mul(x, kernels.inverse_rms(squares, op.dim, op.epsilon), op.norm, op.dim, x);
+      kernels.activate(Activation::kSilu, gate, x, op.dim, x);
+      continue;
+    }
+    for (std::int64_t i = 0; i < op.dim; ++i) e[i] = -gate[i];
+    kernels.exponentials(e, op.dim, e);
+    for (std::int64_t i = 0; i < op.dim; ++i) x[i] /= 1.0f + e[i];
+  }
+}
+
+}  // namespace yamata::cpu

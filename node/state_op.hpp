@@ -1,0 +1,113 @@
+#pragma once
+// Operations of layers with a gated delta rule (Gated DeltaNet, equation 10): instead of cells, a layer has a state, which is one matrix
+// per head. Each token decays it, replaces what its key finds there by its value, and reads it with its query.
+#include <array>
+#include <cstdint>
+#include <span>
+
+namespace yamata {
+
+/// The sizes of a layer's states. Queries and keys have `key_heads` heads, values `heads`, all of `dim` elements.
+struct StateShape {
+  /// Columns that a convolution reads: a token's own, and those of the tokens before it.
+  static constexpr std::int64_t kTaps = 4;
+  /// A state's columns are divided into blocks of so many: [heads][blocks][dim][kBlock].
+  static constexpr std::int64_t kBlock = 16;
+
+  std::int64_t heads = 0, key_heads = 0;
+  std::int64_t dim = 0;  ///< a multiple of kBlock
+  bool cyclic = false;   ///< the key head of value head i is i modulo `key_heads`; else several consecutive heads share one
+
+  std::int64_t keys() const { return key_heads * dim; }
+  std::int64_t values() const { return heads * dim; }
+  /// Columns of the convolution: queries, keys and values.
+  std::int64_t channels() const { return 2 * keys() + values(); }
+  std::int64_t key_head_of(std::int64_t head) const { return cyclic ? head % key_heads : head / (heads / key_heads); }
+  std::int64_t state_floats() const { return heads * dim * dim; }
+  /// What a token does to the state: keys, values, and the decay and the strength of each head.
+  std::int64_t update_floats() const { return keys() + values() + 2 * heads; }
+  /// The same, and its queries.
+  std::int64_t input_floats() const { return update_floats() + keys(); }
+  friend bool operator==(const StateShape&, const StateShape&) = default;
+};
+
+/// A layer's memory.
+struct StateMemory {
+  float* states;  ///< [states][state_floats]
+  float*
+      columns;  ///< [inputs + 3 * states][channels]: inputs of the convolution, of tokens and, oldest first, of those before a state's end
+  float* updates;  ///< [inputs][update_floats]
+};
+
+/// A token's step from one state to the next. Steps are in an order in which most continue the one before; others begin at a saved state.
+struct StateStep {
+  static constexpr std::int32_t kContinue = -1, kZero = -2;
+
+  std::int32_t row = -1;          ///< of the run; -1: of an earlier one, whose inputs are read from the layer's memory
+  std::int32_t input = -1;        ///< where they are; for a row of this run: where they are written; -1: nowhere
+  std::int32_t load = kContinue;  ///< the state before: that of the step before, none, or the number of one in memory, or, from
+                                  ///< `StatePlan::states` on, of one that was put aside
+  std::int32_t keep = -1;         ///< number in memory that its state gets
+  std::int32_t aside = -1;        ///< number under which its state is put aside for later steps, if it is not kept
+  /// The convolution's columns, its own first: numbers in memory; kZero: none; below that, kZero - 1 - r: row r of the run.
+  std::array<std::int32_t, StateShape::kTaps> columns{};
+  friend bool operator==(const StateStep&, const StateStep&) = default;
+
+  static constexpr std::int32_t own_column(std::int32_t row) { return kZero - 1 - row; }
+};
+
+/// A run's steps. They are the same in all layers.
+struct StatePlan {
+  std::span<const StateStep> steps;
+  std::int32_t inputs = 0, states = 0;  ///< in each layer's memory
+  std::int32_t aside = 0;               ///< number of states that are put aside at the same time
+
+  /// Number of the oldest of the three columns before the end of a state.
+  std::int32_t first_column_of(std::int32_t state) const { return inputs + 3 * state; }
+};
+
+/// The inputs of the rule. Queries, keys and values: silu of a convolution per channel; queries and keys are then divided by their length,
+/// queries also by sqrt(dim). Decay: e to the power rate * log(1 + e^(decay + bias)). Strength: sigmoid. Divided by heads.
+struct StateInputsOp {
+  const float* x;  ///< [rows][channels]: queries, keys, values
+  /// [rows][2 * heads]; of head i, the strength's is element i / each * step + i % each, and the decay's is `decay` elements later
+  const float* gates;
+  std::int64_t gates_each, gates_step, gates_decay;
+  StateShape shape;
+  const float* taps;  ///< [channels][kTaps], the oldest first
+  const float* rate;  ///< [heads], negative
+  const float* bias;  ///< [heads]
+  const StatePlan* plan;
+  StateMemory memory;
+  float* out;  ///< [rows][input_floats]: keys, values, decays, strengths, queries
+};
+
+/// For each step and each column c of a head's state S: S *= decay; d = (v[c] - sum of S[i][c] k[i]) * strength; S[i][c] += k[i] d;
+/// out[c] = sum of S[i][c] q[i]. Sums are of four partial sums, of every fourth i: (0 + 1) + (2 + 3). Divided by heads and blocks.
+struct DeltaRuleOp {
+  const float* inputs;  ///< as StateInputsOp::out
+  StateShape shape;
+  const StatePlan* plan;
+  StateMemory memory;
+  float* out;      ///< [rows][values]
+  bool* finished;  ///< set to true at the end, if not null
+};
+
+/// Gates of heads: x = x * sigmoid(gate), or, with a norm, x / rms(x) * norm * silu(gate). Divided by rows and heads.
+struct HeadGateOp {
+  float* x;  ///< [rows][heads][dim]
+  std::int64_t rows, heads, dim;
+  const float* gate;  ///< [rows][gate_row], a head's at gate_head * its number
+  std::int64_t gate_row, gate_head;
+  const float* norm = nullptr;  ///< [dim]
+  float epsilon = 0;
+};
+
+/// out[row][head] = x[row][2 * head]: takes apart heads that lie beside their gates. Divided by rows.
+struct UngateOp {
+  const float* x;  ///< [rows][heads][2][dim]
+  std::int64_t rows, heads, dim;
+  float* out;  ///< [rows][heads][dim]
+};
+
+}  // namespace yamata

@@ -1,0 +1,233 @@
+// Runs of random trees: every token's state must be that of the tokens before it, wherever it was kept, and whatever runs were left.
+#include "cache/state_cells.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "cache/cache_operation.hpp"
+#include "node/error.hpp"
+
+namespace yamata {
+namespace {
+
+/// Here, a state is the text of its tokens, and a convolution's column is a token.
+using State = std::vector<int>;
+
+/// Memory of one layer, and runs of plans on it, as a compute unit would do them.
+struct Layer {
+  StateCounts counts;
+  std::vector<State> states;
+  std::vector<int> columns, updates;
+
+  explicit Layer(StateCounts its_counts)
+      : counts(its_counts),
+        states(static_cast<std::size_t>(counts.states)),
+        columns(static_cast<std::size_t>(counts.inputs + 3 * counts.states)),
+        updates(static_cast<std::size_t>(counts.inputs)) {}
+
+  int column(std::int32_t number, const std::vector<int>& tokens) const {
+    if (number >= 0) return columns[static_cast<std::size_t>(number)];
+    return number == StateStep::kZero ? 0 : tokens[static_cast<std::size_t>(StateStep::kZero - 1 - number)];
+  }
+
+  /// The state after each row, and the columns that its convolution reads.
+  struct Row {
+    State state, columns;
+  };
+  std::vector<Row> run(const StatePlan& plan, const std::vector<int>& tokens) {
+    std::vector<Row> rows(tokens.size());
+    for (const StateStep& step : plan.steps) {
+      if (step.row >= 0) {
+        for (const std::int32_t number : step.columns) rows[static_cast<std::size_t>(step.row)].columns.push_back(column(number, tokens));
+      }
+      if (step.row >= 0 && step.input >= 0) {
+        columns[static_cast<std::size_t>(step.input)] = updates[static_cast<std::size_t>(step.input)] =
+            tokens[static_cast<std::size_t>(step.row)];
+      }
+      if (step.keep < 0) continue;
+      for (std::int32_t back = 0; back < 3; ++back) {
+        columns[static_cast<std::size_t>(plan.first_column_of(step.keep) + 2 - back)] =
+            column(step.columns[static_cast<std::size_t>(back)], tokens);
+      }
+    }
+    std::vector<State> aside(static_cast<std::size_t>(plan.aside));
+    State current;
+    for (const StateStep& step : plan.steps) {
+      if (step.load == StateStep::kZero) current.clear();
+      if (step.load >= 0)
+        current = step.load < plan.states ? states[static_cast<std::size_t>(step.load)]
+                                          : aside[static_cast<std::size_t>(step.load - plan.states)];
+      current.push_back(step.row >= 0 ? tokens[static_cast<std::size_t>(step.row)] : updates[static_cast<std::size_t>(step.input)]);
+      if (step.keep >= 0) states[static_cast<std::size_t>(step.keep)] = current;
+      if (step.aside >= 0) aside[static_cast<std::size_t>(step.aside)] = current;
+      if (step.row >= 0) rows[static_cast<std::size_t>(step.row)].state = current;
+    }
+    return rows;
+  }
+};
+
+constexpr std::int32_t kCells = 96, kSequences = 12, kGuesses = 16;
+
+/// A head that writes texts, and a stage with one layer.
+class Scene {
+ public:
+  explicit Scene(unsigned seed, StateCounts counts) : random_(seed), layer_(counts), states_(kCells, counts), table_(kCells, kSequences) {}
+
+  int draw(int below) { return static_cast<int>(random_() % static_cast<unsigned>(below)); }
+
+  /// A run of these tokens. If it is left before its end, its results are not used.
+  void run(const std::vector<int>& tokens, const std::vector<Placement>& placements, bool ends = true) {
+    if (std::exchange(finished_, false)) states_.adopt();
+    table_.place(placements, cells_);
+    const StatePlan& plan = states_.plan(table_, placements, cells_);
+    std::vector<State> expected;
+    for (std::size_t row = 0; row < tokens.size(); ++row) {
+      token_of_[cells_.cells()[row]] = tokens[row];
+      State state;
+      for (const CellId cell : cells_.visible(row)) state.push_back(token_of_[cell]);
+      expected.push_back(state);
+    }
+    const std::vector<Layer::Row> rows = layer_.run(plan, tokens);
+    for (std::size_t row = 0; row < tokens.size() && ends; ++row) {
+      ASSERT_EQ(rows[row].state, expected[row]) << "row " << row;
+      State columns(expected[row].rbegin(), expected[row].rend());
+      columns.resize(StateShape::kTaps, 0);
+      ASSERT_EQ(rows[row].columns, columns) << "row " << row;
+    }
+    finished_ = ends;
+    replayed_ += std::ranges::count_if(plan.steps, [](const StateStep& step) { return step.row < 0; });
+  }
+
+  /// A text: a prompt in chunks, then a tree of guesses in several runs for every few tokens; some runs are cancelled.
+  void write_text(std::int32_t length) {
+    std::int32_t end = 0;
+    table_.remove({0, kSequences}, {});
+    for (std::int32_t prompt = 1 + draw(20); end < prompt;) {
+      std::vector<int> tokens;
+      std::vector<Placement> placements;
+      for (int n = 1 + draw(7); n-- > 0 && end < prompt; ++end) {
+        tokens.push_back(1 + draw(1000));
+        placements.push_back({end, -1, {0, 1}});
+      }
+      run(tokens, placements);
+    }
+    while (end < length && !::testing::Test::HasFatalFailure()) end = guess(end);
+  }
+
+  std::int64_t replayed() const { return replayed_; }
+  CellTable& table() { return table_; }
+
+ private:
+  struct Guess {
+    std::int32_t parent, position, sequence;  // parent: -1: the root
+    bool placed = false;
+  };
+
+  /// The root, guesses below it in some runs, and the path that becomes text. Returns the new end of the text.
+  std::int32_t guess(std::int32_t end) {
+    run({1 + draw(1000)}, {{end, -1, {0, 1}}});
+    std::vector<Guess> tree{{-1, end, 0, true}};
+    const int guesses = draw(static_cast<int>(kSequences) - 1);
+    for (int i = 0; i < guesses; ++i) {
+      const auto parent = static_cast<std::int32_t>(draw(static_cast<int>(tree.size())));
+      tree.push_back({parent, tree[static_cast<std::size_t>(parent)].position + 1, i + 1});
+    }
+    for (std::size_t at = 1; at < tree.size();) {
+      const std::size_t until = std::min(tree.size(), at + 1 + static_cast<std::size_t>(draw(4)));
+      send(tree, at, until, draw(5) > 0);
+      at = until;
+    }
+    // A path down from the root becomes text, as far as its runs ended.
+    std::int32_t node = 0;
+    for (bool deeper = true; deeper;) {
+      deeper = false;
+      for (std::size_t i = 1; i < tree.size() && !deeper; ++i) {
+        if (tree[i].parent != node || !tree[i].placed || draw(3) == 0) continue;
+        node = static_cast<std::int32_t>(i);
+        table_.copy(tree[i].sequence, {0, 1}, {tree[i].position, tree[i].position + 1});
+        deeper = true;
+      }
+    }
+    if (draw(2) > 0) table_.remove({1, kSequences}, {});  // else later: when the text has grown
+    const std::int32_t next = tree[static_cast<std::size_t>(node)].position + 1;
+    table_.remove({1, kSequences}, {next - draw(2), kUnbounded});
+    return next;
+  }
+
+  void send(std::vector<Guess>& tree, std::size_t at, std::size_t until, bool ends) {
+    std::vector<int> tokens;
+    std::vector<Placement> placements;
+    for (std::size_t i = at; i < until; ++i) {
+      const auto parent = static_cast<std::size_t>(tree[i].parent);
+      if (!tree[parent].placed && parent < at) return;  // its run was cancelled
+      const bool in_run = parent >= at;
+      if (!in_run) {
+        table_.copy(0, {tree[i].sequence, tree[i].sequence + 1}, {});
+        for (std::size_t p = parent; p > 0; p = static_cast<std::size_t>(tree[p].parent))
+          table_.copy(tree[p].sequence, {tree[i].sequence, tree[i].sequence + 1}, {tree[p].position, tree[p].position + 1});
+      }
+      tokens.push_back(1 + draw(1000));
+      placements.push_back(
+          {tree[i].position, in_run ? static_cast<std::int32_t>(parent - at) : -1, {tree[i].sequence, tree[i].sequence + 1}});
+    }
+    run(tokens, placements, ends);
+    for (std::size_t i = at; i < until; ++i) tree[i].placed = ends;
+  }
+
+  std::mt19937 random_;
+  Layer layer_;
+  StateCells states_;
+  CellTable table_;
+  BatchCells cells_;
+  std::map<CellId, int> token_of_;
+  bool finished_ = false;
+  std::int64_t replayed_ = 0;
+};
+
+TEST(StateCells, EveryToken_hasTheStateOfTheTokensBeforeIt) {
+  std::int64_t replayed = 0;
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    Scene scene(seed, {static_cast<std::int32_t>(StateCells::enough(8, kGuesses)), StateCells::kStates});
+    for (int text = 0; text < 3; ++text) ASSERT_NO_FATAL_FAILURE(scene.write_text(60));
+    replayed += scene.replayed();
+  }
+  EXPECT_GT(replayed, 1000);
+}
+
+TEST(StateCells, ATextThatGoesOnWhereItHasNoState_isRefused) {
+  StateCells states(8, {2, StateCells::kStates});
+  CellTable table(8, 2);
+  BatchCells cells;
+  const std::vector<Placement> text{{0, -1, {0, 1}}, {1, -1, {0, 1}}, {2, -1, {0, 1}}};
+  table.place(text, cells);
+  states.plan(table, text, cells);
+  states.adopt();
+  table.remove({0, 1}, {2, kUnbounded});  // the only state is that of the removed token
+  const std::vector<Placement> next{{2, -1, {0, 1}}};
+  table.place(next, cells);
+  EXPECT_THROW(states.plan(table, next, cells), ClusterError);
+}
+
+TEST(StateCells, MoreGuessesThanInputs_areRefused) {
+  StateCells states(8, {2, StateCells::kStates});
+  CellTable table(8, 2);
+  BatchCells cells;
+  const std::vector<Placement> guesses{{0, -1, {0, 2}}, {1, 0, {1, 2}}, {2, 1, {1, 2}}, {3, 2, {1, 2}}};
+  table.place(guesses, cells);
+  EXPECT_THROW(states.plan(table, guesses, cells), ClusterError);
+}
+
+TEST(StateStore, Layers_lieOneAfterAnother) {
+  const StateShape shape{.heads = 4, .key_heads = 2, .dim = 16};
+  const StateCounts counts{3, 2};
+  const std::size_t floats = StateStore::bytes_for(shape, 1, counts) / sizeof(float);
+  EXPECT_EQ(floats, 2u * 4 * 16 * 16 + (3 + 3 * 2) * (2 * 32 + 64) + 3 * (32 + 64 + 8));
+  EXPECT_EQ(StateStore::bytes_for(shape, 5, counts), 5 * floats * sizeof(float));
+}
+
+}  // namespace
+}  // namespace yamata
