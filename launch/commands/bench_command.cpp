@@ -113,7 +113,8 @@ void run_tests(const BenchOptions& bench, const JobRank& rank, Head& head, const
                const Progress& progress, Outputs& outputs) {
   const auto tokenizer = Tokenizer::load(rank.models().target().file, "");
   const std::int32_t first = tokenizer->adds_bos() ? tokenizer->bos() : -1;
-  BenchRunner runner(head, rank.models().target().h.vocabulary, first, rank.options().cache.batch);
+  const Hyperparameters& h = rank.models().target().h;
+  BenchRunner runner(head, h.vocabulary, first, rank.options().cache.batch, h.is_recurrent());
   const BenchRow row = row_of(rank, hello, head.ask_reports());
   for (std::size_t i = 0; i < bench.tests.size(); ++i) {
     const BenchTest& test = bench.tests[i];

@@ -12,8 +12,8 @@ constexpr auto kShortestSample = std::chrono::milliseconds(50);
 
 }  // namespace
 
-BenchRunner::BenchRunner(Head& head, std::int64_t vocabulary, std::int32_t first, int batch)
-    : head_(head), vocabulary_(vocabulary), first_(first), batch_(batch) {}
+BenchRunner::BenchRunner(Head& head, std::int64_t vocabulary, std::int32_t first, int batch, bool grows)
+    : head_(head), vocabulary_(vocabulary), first_(first), batch_(batch), grows_(grows) {}
 
 std::int32_t BenchRunner::random_token() { return static_cast<std::int32_t>(random_() % static_cast<std::uint64_t>(vocabulary_)); }
 
@@ -62,7 +62,7 @@ int BenchRunner::check(int width) {
     submit(width, Wanted::kAll);
     drain(0);
     ++runs;
-  } while (Clock::now() - began < kShortestSample);
+  } while (Clock::now() - began < kShortestSample && (!grows_ || place == 0));
   return runs;
 }
 
@@ -84,7 +84,7 @@ void BenchRunner::warm_up(const BenchTest& test) {
 }
 
 void BenchRunner::reach(int depth) {
-  cut_to(std::min(held_, depth));
+  cut_to(grows_ && held_ != depth ? 0 : std::min(held_, depth));
   if (held_ < depth) prompt(depth - held_);
 }
 

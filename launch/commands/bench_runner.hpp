@@ -23,7 +23,8 @@ struct BenchTimes {
 class BenchRunner {
  public:
   /// `head` has started a job whose context is large enough for every test. `first`: the token with which texts begin; -1: none.
-  BenchRunner(Head& head, std::int64_t vocabulary, std::int32_t first, int batch);
+  /// `grows`: nothing can be removed from the end of a text, as the model has states; each repetition at a depth then computes it anew.
+  BenchRunner(Head& head, std::int64_t vocabulary, std::int32_t first, int batch, bool grows);
 
   /// Before each repetition, `on_repetition` is called with the number of finished ones. Tokens are random: they do not change the work.
   BenchTimes run(const BenchTest& test, int repetitions, bool warms_up, const std::function<void(int done)>& on_repetition);
@@ -51,6 +52,7 @@ class BenchRunner {
   std::int64_t vocabulary_;
   std::int32_t first_;
   int batch_;
+  bool grows_;
   int held_ = 0;                   // tokens in the cache
   bool cut_ = false;               // the cells beyond `held_` must still be removed
   std::deque<std::uint64_t> out_;  // runs in flight

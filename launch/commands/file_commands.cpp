@@ -58,6 +58,9 @@ void print_model(const gguf::File& file, const Hyperparameters& h) {
   print_out("\nmodel\n  family {}, {} layers, {} heads, {} key/value heads\n", h.family->name, h.layers, h.heads, h.kv_heads);
   if (mixed > 0) print_out("  {} experts in {} layers; each token uses {}\n", h.layer.experts, mixed, h.layer.experts_used);
   if (h.is_latent()) print_out("  latent attention, {} cached values per token and layer\n", h.head_dim);
+  const std::int64_t recurrent = recurrent_layers(h, {0, h.layers});
+  const auto state_bytes = static_cast<double>(recurrent * h.state.state_floats()) * sizeof(float);
+  if (recurrent > 0) print_out("  a gated delta rule in {} layers, with {:.1f} MiB in a state\n", recurrent, state_bytes / (1 << 20));
   if (windowed > 0) print_out("  {} of {} tokens in {} layers\n", h.chunked ? "chunks" : "a sliding window", h.layer.window, windowed);
   if (h.nextn_layers > 0) print_out("  multi-token prediction (MTP) layers: {}; --mtp guesses with the first\n", h.nextn_layers);
   print_out("  {:.1f} MiB of weights, {:.1f} MiB read per token\n", mib(held), mib(read));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "cache/state_cells.hpp"
 #include "cache/window_cells.hpp"
 #include "node/counted.hpp"
 #include "node/cpu/cpu_unit.hpp"
@@ -184,11 +185,13 @@ std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch
 RankBytes rank_bytes(const ModelFile& model, LayerRange range, const Shard& shard, CacheTypes cache_types, int batch, int threads,
                      std::int32_t window_cells) {
   const auto& [file, h] = model;
-  const std::int64_t windowed = window_cells > 0 ? windowed_layers(h, range) : 0;
+  const std::int64_t windowed = window_cells > 0 ? windowed_layers(h, range) : 0, recurrent = recurrent_layers(h, range);
   return {.weights = stage_bytes(file, h, range, shard),
-          .cache_per_cell = KvStore::bytes_for(shard.cache_shape(range.count() - windowed), 1, cache_types),
+          .cache_per_cell = KvStore::bytes_for(shard.cache_shape(range.count() - windowed - recurrent), 1, cache_types) +
+                            (window_cells > 0 ? 0 : StateStore::bytes_for(h.state, recurrent, {1, 0})),
           .buffers = buffer_bytes(h, range, batch, threads, shard),
-          .window_cache = KvStore::bytes_for(shard.cache_shape(windowed), window_cells, cache_types)};
+          .window_cache = KvStore::bytes_for(shard.cache_shape(windowed), window_cells, cache_types) +
+                          StateStore::bytes_for(h.state, recurrent, {window_cells, StateCells::kStates})};
 }
 
 RankBytes device_bytes(const ModelFile& model, LayerRange layers, const Shard& shard, CacheTypes cache_types, int batch, std::int64_t cells,
@@ -214,8 +217,9 @@ std::uint64_t weights_that_move(const ModelFile& model, LayerRange layers, const
 }
 
 std::int32_t window_cells(const Hyperparameters& h, std::int32_t cells, std::int32_t guesses, std::int32_t batch) {
-  if (h.layer.window == 0) return 0;
+  if (h.layer.window == 0 && !h.is_recurrent()) return 0;
   // A draft reads missed text in one run, unless it is as long as a prompt.
+  if (h.is_recurrent()) return static_cast<std::int32_t>(std::min<std::int64_t>(cells, StateCells::enough(StepCost::kWidest, guesses)));
   const std::int64_t enough = WindowCells::enough(h.layer.window, std::max(batch, StepCost::kWidest), guesses);
   return enough < cells ? static_cast<std::int32_t>(enough) : 0;
 }

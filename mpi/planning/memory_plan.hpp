@@ -19,7 +19,7 @@ inline std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, in
 /// Bytes of memory that a rank's part of a model needs.
 struct RankBytes {
   std::uint64_t weights = 0, cache_per_cell = 0, buffers = 0;
-  std::uint64_t window_cache = 0;  ///< of layers with a sliding window; independent of the context length
+  std::uint64_t window_cache = 0;  ///< of layers with a sliding window or states; independent of the context length
   std::uint64_t cache(std::uint64_t cells) const { return cache_per_cell * cells + window_cache; }
 };
 /// `window_cells`: as in ContextOptions.
@@ -34,8 +34,8 @@ RankBytes device_bytes(const ModelFile& model, LayerRange layers, const Shard& s
 /// even if it is also the output matrix.
 std::uint64_t weights_that_move(const ModelFile& model, LayerRange layers, const Shard& shard);
 
-/// Number of cells of layers with a sliding window, as in ContextOptions, for a cache of `cells` cells, at most `guesses` guesses at a time
-/// and prompts in runs of `batch` tokens. 0 if that would not be fewer than `cells`.
+/// Number of cells of layers with a sliding window, or of inputs of layers with states, as in ContextOptions, for a cache of `cells` cells,
+/// at most `guesses` guesses at a time and prompts in runs of `batch` tokens. 0 if that would not be fewer than `cells`.
 std::int32_t window_cells(const Hyperparameters& h, std::int32_t cells, std::int32_t guesses, std::int32_t batch);
 
 /// Decides how many of the first layers of each of the target's stages its rank's device computes alone: as many as the rank was told, or,

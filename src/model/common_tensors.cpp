@@ -14,13 +14,19 @@ bool has_attention_norm_bias(const LayerSpec& spec) { return spec.attention_norm
 bool has_ffn_norm_bias(const LayerSpec& spec) { return spec.ffn_norm == NormKind::kLayer; }
 bool has_attention_post_norm(const LayerSpec& spec) { return spec.attention_post_norm != NormKind::kNone; }
 bool has_ffn_post_norm(const LayerSpec& spec) { return spec.ffn_post_norm != NormKind::kNone; }
-bool norms_heads(const LayerSpec& spec) { return spec.qk_norm == QkNorm::kHead; }
+bool attends(const LayerSpec& spec) { return !spec.recurrent; }
+bool norms_heads(const LayerSpec& spec) { return attends(spec) && spec.qk_norm == QkNorm::kHead; }
 /// All heads have weights together: of one norm of them all, or of a norm each.
 bool norms_tokens(const LayerSpec& spec) { return spec.qk_norm == QkNorm::kToken || spec.qk_norm == QkNorm::kEachHead; }
 bool is_latent(const LayerSpec& spec) { return spec.latent_rank > 0; }
-bool has_own_keys(const LayerSpec& spec) { return spec.latent_rank == 0; }
+bool has_own_keys(const LayerSpec& spec) { return attends(spec) && spec.latent_rank == 0; }
 bool has_query_rank(const LayerSpec& spec) { return spec.query_rank > 0; }
-bool has_direct_queries(const LayerSpec& spec) { return spec.query_rank == 0; }
+bool has_direct_queries(const LayerSpec& spec) { return attends(spec) && spec.query_rank == 0 && !spec.output_gate; }
+bool attends_without_gates(const LayerSpec& spec) { return attends(spec) && !spec.output_gate; }
+bool has_gated_queries(const LayerSpec& spec) { return spec.output_gate; }
+bool is_recurrent(const LayerSpec& spec) { return spec.recurrent; }
+bool has_joint_gates(const LayerSpec& spec) { return spec.recurrent && spec.joint_gates; }
+bool has_separate_gates(const LayerSpec& spec) { return spec.recurrent && !spec.joint_gates; }
 bool has_sinks(const LayerSpec& spec) { return spec.sinks; }
 bool is_dense(const LayerSpec& spec) { return spec.experts == 0; }
 bool is_gated(const LayerSpec& spec) { return spec.experts == 0 && spec.gated; }
@@ -69,6 +75,7 @@ constexpr TensorRow kTensors[] = {
     bias(kAttentionNormBias, "attn_norm.bias", kDim, has_attention_norm_bias),
     matrix(kQ, "attn_q.weight", kQueries, kDim, has_direct_queries, Fusion::kQkv, "attn_qkv.weight"),
     matrix(kQ, "attn_q_b.weight", kQueries, kQueryRank, has_query_rank),
+    matrix(kQ, "attn_q.weight", kGatedQueries, kDim, has_gated_queries),
     matrix(kK, "attn_k.weight", kKeys, kDim, has_own_keys, Fusion::kQkv, "attn_qkv.weight"),
     matrix(kV, "attn_v.weight", kKeys, kDim, has_own_keys, Fusion::kQkv, "attn_qkv.weight"),
     matrix(kQueryDown, "attn_q_a.weight", kQueryRank, kDim, has_query_rank),
@@ -78,11 +85,21 @@ constexpr TensorRow kTensors[] = {
     vector(kLatentNorm, "attn_kv_a_norm.weight", kLatentRank, is_latent),
     per_head(kKeyUp, "attn_k_b.weight", kLatentRank, kPlain),
     per_head(kValueUp, "attn_v_b.weight", kValueDim, kLatentRank),
-    matrix(kO, "attn_output.weight", kDim, kValues),
-    bias(kQBias, "attn_q.bias", kQueries, nullptr, Fusion::kQkv, "attn_qkv.bias"),
-    bias(kKBias, "attn_k.bias", kKeys, nullptr, Fusion::kQkv, "attn_qkv.bias"),
-    bias(kVBias, "attn_v.bias", kKeys, nullptr, Fusion::kQkv, "attn_qkv.bias"),
-    bias(kOBias, "attn_output.bias", kDim),
+    matrix(kConvolved, "attn_qkv.weight", kChannels, kDim, is_recurrent),
+    matrix(kConvolvedGate, "attn_gate.weight", kStateValues, kDim, is_recurrent),
+    vector(kConvolutionTaps, "ssm_conv1d.weight", kChannelTaps, is_recurrent),
+    matrix(kStateGates, "ssm_ba.weight", kHeadGates, kDim, has_joint_gates),
+    matrix(kStrength, "ssm_beta.weight", kStateHeads, kDim, has_separate_gates),
+    matrix(kDecay, "ssm_alpha.weight", kStateHeads, kDim, has_separate_gates),
+    vector(kDecayRate, "ssm_a", kStateHeads, is_recurrent),
+    vector(kDecayBias, "ssm_dt.bias", kStateHeads, is_recurrent),
+    vector(kStateNorm, "ssm_norm.weight", kStateDim, is_recurrent),
+    matrix(kStateOut, "ssm_out.weight", kDim, kStateValues, is_recurrent),
+    matrix(kO, "attn_output.weight", kDim, kValues, attends),
+    bias(kQBias, "attn_q.bias", kQueries, attends_without_gates, Fusion::kQkv, "attn_qkv.bias"),
+    bias(kKBias, "attn_k.bias", kKeys, attends_without_gates, Fusion::kQkv, "attn_qkv.bias"),
+    bias(kVBias, "attn_v.bias", kKeys, attends_without_gates, Fusion::kQkv, "attn_qkv.bias"),
+    bias(kOBias, "attn_output.bias", kDim, attends),
     vector(kQNorm, "attn_q_norm.weight", kHeadDim, norms_heads),
     vector(kKNorm, "attn_k_norm.weight", kHeadDim, norms_heads),
     vector(kQNorm, "attn_q_norm.weight", kQueries, norms_tokens),

@@ -7,6 +7,7 @@
 
 #include "src/model/hyperparameters.hpp"
 #include "src/model/metadata_reader.hpp"
+#include "src/model/state_reader.hpp"
 
 namespace yamata {
 namespace {
@@ -190,6 +191,12 @@ void read_mistral4(const MetadataReader& reader, Hyperparameters& h) {
   if (!reader.has("attention.temperature_scale")) h.layer.query_scale = 0.1f;
 }
 
+void read_states_and_experts(const MetadataReader& reader, Hyperparameters& h) {
+  reader.require({"expert_count", "expert_used_count"});
+  read_qwen2moe(reader, h);
+  read_states(reader, h);
+}
+
 void read_command_r(const MetadataReader& reader, Hyperparameters& h) {
   if (reader.file().find("blk.0.attn_q_norm.weight")) h.layer.qk_norm = QkNorm::kEachHead;  // Command R+
   h.logit_scale = reader.real("logit_scale");
@@ -210,6 +217,19 @@ constexpr LayerSpec gpt(bool parallel) {
 constexpr LayerSpec qwen3() {
   LayerSpec spec = neox();
   spec.qk_norm = QkNorm::kHead;
+  return spec;
+}
+
+/// Gated delta rule, or attention with an output gate; with experts, a gated shared one.
+constexpr LayerSpec qwen35() {
+  LayerSpec spec = qwen3();
+  spec.output_gate = spec.shared_gate = true;
+  return spec;
+}
+
+constexpr LayerSpec qwen3next() {
+  LayerSpec spec = qwen35();
+  spec.joint_gates = true;
   return spec;
 }
 
@@ -322,6 +342,9 @@ const Family kFamilies[] = {
     {"qwen2moe", qwen2moe(), common_tensors(), read_qwen2moe},
     {"qwen3", qwen3(), common_tensors()},
     {"qwen3moe", qwen3(), common_tensors(), read_qwen3moe},
+    {"qwen3next", qwen3next(), common_tensors(), read_states_and_experts, kNormAfterAttention},
+    {"qwen35", qwen35(), common_tensors(), read_states, kNormAfterAttention},
+    {"qwen35moe", qwen35(), common_tensors(), read_states_and_experts, kNormAfterAttention},
     {"falcon", gpt(true), common_tensors(), nullptr, kFalconNames},
     {"gptneox", gpt(true), common_tensors(), read_gptneox},
     {"starcoder2", gpt(false), common_tensors()},

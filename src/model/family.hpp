@@ -30,6 +30,16 @@ enum class TensorRole {
   kLatentNorm,
   kKeyUp,
   kValueUp,
+  kConvolved,
+  kConvolvedGate,
+  kConvolutionTaps,
+  kStateGates,
+  kStrength,
+  kDecay,
+  kDecayRate,
+  kDecayBias,
+  kStateNorm,
+  kStateOut,
   kQNorm,
   kKNorm,
   kSinks,
@@ -81,6 +91,13 @@ enum class Extent {
   kRotary,
   kPlain,
   kValueDim,
+  kGatedQueries,  ///< queries and gates of attention's results
+  kChannels,      ///< queries, keys and values of the gated delta rule
+  kChannelTaps,
+  kStateValues,
+  kStateHeads,
+  kHeadGates,  ///< two per head
+  kStateDim,   ///< of a head
   kFfn,
   kExperts,
   kExpertFfn,

@@ -126,7 +126,9 @@ Hyperparameters Hyperparameters::read(const gguf::File& file) {
   h.nextn_layers = reader.count_or_none("nextn_predict_layers", h.layers - 1);
   h.layers -= h.nextn_layers;
   h.dim = reader.count("embedding_length", 1 << 20);
-  h.ffn = reader.per_layer("feed_forward_length", 1 << 22);
+  // Files of models whose layers all have experts may lack it.
+  const bool only_experts = h.layer.output_gate && reader.has("expert_feed_forward_length");
+  h.ffn = reader.per_layer("feed_forward_length", 1 << 22, only_experts ? std::optional<std::int64_t>(1) : std::nullopt);
   h.heads = reader.per_layer("attention.head_count", 1 << 14);
   h.kv_heads = reader.per_layer("attention.head_count_kv", h.heads, h.heads);
   h.head_dim = reader.count("attention.key_length", 4096, h.dim / h.heads);
@@ -182,6 +184,8 @@ LayerSpec Hyperparameters::layer_at(std::int64_t index) const {
   LayerSpec spec = with_window(windows.empty() ? by_pattern : at < windows.size() && windows[at]);
   if (index < dense_layers || index % expert_period != expert_period - 1) spec.experts = 0;
   if (unrotated_period > 0 && index % unrotated_period == unrotated_period - 1) spec.rope = RopeKind::kNone;
+  spec.recurrent = at < recurrent.size() && recurrent[at];
+  if (spec.recurrent) spec.output_gate = false;
   return spec;
 }
 
@@ -198,7 +202,7 @@ std::int64_t Hyperparameters::active_ffn() const {
 std::int64_t Hyperparameters::widest_input() const {
   const std::int64_t used = layer.experts > 0 ? layer.experts_used : 0;
   const std::int64_t latent = is_latent() ? heads * std::max(layer.latent_rank, layer.plain_dim) : 0;  // separate for every head
-  return std::max({dim, heads * value_dim(), latent, layer.query_rank, has_dense_layers() ? ffn : 0, layer.shared_ffn,
+  return std::max({dim, heads * value_dim(), state.values(), latent, layer.query_rank, has_dense_layers() ? ffn : 0, layer.shared_ffn,
                    used * std::max(dim, layer.expert_ffn)});
 }
 
@@ -206,6 +210,12 @@ std::int64_t windowed_layers(const Hyperparameters& h, LayerRange layers) {
   std::int64_t windowed = 0;
   for (std::int64_t layer = layers.begin; layer < layers.end; ++layer) windowed += h.layer_at(layer).window > 0;
   return windowed;
+}
+
+std::int64_t recurrent_layers(const Hyperparameters& h, LayerRange layers) {
+  std::int64_t recurrent = 0;
+  for (std::int64_t layer = layers.begin; layer < layers.end; ++layer) recurrent += h.layer_at(layer).recurrent;
+  return recurrent;
 }
 
 std::string beyond_training(const Hyperparameters& h, std::int64_t tokens) {

@@ -39,12 +39,15 @@ struct Hyperparameters {
   std::int64_t query_scale_length = 1, query_scale_offset = 0;  ///< of LayerSpec::query_scale
   std::int64_t dense_layers = 0;                                ///< number of layers at the beginning without experts
   std::int64_t expert_period = 1;                               ///< of this many layers, only the last has experts
+  StateShape state;                                             ///< of layers with a gated delta rule
+  std::vector<bool> recurrent;                                  ///< which layers these are; empty: none
   RopeScaling rope;
   float embedding_scale = 1, logit_scale = 1, logit_softcap = 0;
 
   /// Throws ModelError for an unsupported architecture or feature, with its name, and for inconsistent values.
   static Hyperparameters read(const gguf::File& file);
 
+  bool is_recurrent() const { return state.heads > 0; }
   bool is_latent() const { return layer.latent_rank > 0; }
   // Sizes of a head: of its projection, and of attention's result. head_dim is the size in the cache.
   std::int64_t query_dim() const { return is_latent() ? layer.plain_dim + rotary_dim : head_dim - padding; }
@@ -76,6 +79,8 @@ struct LayerRange {
 
 /// Number of layers among these with a sliding window.
 std::int64_t windowed_layers(const Hyperparameters& h, LayerRange layers);
+/// The same with a gated delta rule.
+std::int64_t recurrent_layers(const Hyperparameters& h, LayerRange layers);
 
 /// A warning about a context of `tokens`; empty if the model was trained for as many.
 std::string beyond_training(const Hyperparameters& h, std::int64_t tokens);

@@ -45,12 +45,20 @@ LinearOp LayerOps::normed_input(const NormWeights& norm, std::int64_t rows, bool
   return {.x = buffers_.normed.data(), .rows = rows, .cols = h_.dim, .parts = {}, .add = false};
 }
 
+LayerOps::NormWeights LayerOps::ffn_norm_of(const LayerSpec& spec, const WeightSet& w) {
+  return {spec.ffn_norm, w.vector(kFfnNorm), w.vector(kFfnNormBias)};
+}
+
 void LayerOps::add_layer(const LayerSpec& spec, const WeightSet& w, const LayerCache& cache, std::int64_t rows, bool whole) {
   const NormWeights attention_norm{spec.attention_norm, w.vector(kAttentionNorm), w.vector(kAttentionNormBias)};
-  const NormWeights ffn_norm{spec.ffn_norm, w.vector(kFfnNorm), w.vector(kFfnNormBias)};
-  if (spec.parallel) add_norm(ffn_norm, buffers_.x.data(), rows, whole, buffers_.ffn_input.data());  // before attention is added
+  if (spec.parallel)
+    add_norm(ffn_norm_of(spec, w), buffers_.x.data(), rows, whole, buffers_.ffn_input.data());  // before attention is added
   const LinearOp input = normed_input(attention_norm, rows, whole);
-  spec.latent_rank > 0 ? add_latent_heads(spec, w, input, rows) : add_own_heads(w, input);
+  if (spec.recurrent) {
+    add_rule(spec, w, cache, input);
+    return add_feed_forward(spec, w, rows);
+  }
+  spec.latent_rank > 0 ? add_latent_heads(spec, w, input, rows) : spec.output_gate ? add_gated_queries(w, input) : add_own_heads(w, input);
   if (spec.qk_norm == QkNorm::kEachHead || (spec.qk_norm == QkNorm::kHead && h_.padding > 0)) {
     add_head_norm(spec, buffers_.q.data(), rows, shard_.rows(Extent::kQueries), w.vector(kQNorm));
     add_head_norm(spec, buffers_.k.data(), rows, shard_.rows(Extent::kKeys), w.vector(kKNorm));
@@ -64,6 +72,7 @@ void LayerOps::add_layer(const LayerSpec& spec, const WeightSet& w, const LayerC
   if (spec.latent_rank > 0) add_values(spec, w, rows);
   if (h_.padding > 0)
     ops_.push_back(ResizeOp{buffers_.attention.data(), buffers_.q.data(), rows * shard_.query_heads(), h_.head_dim, h_.value_dim()});
+  if (spec.output_gate) add_gate(rows);
   add_to_residual(spec,
                   {.x = stores_other_queries() ? buffers_.q.data() : buffers_.attention.data(),
                    .rows = rows,
@@ -73,6 +82,11 @@ void LayerOps::add_layer(const LayerSpec& spec, const WeightSet& w, const LayerC
                    .input = shard_.whole() ? nullptr : buffers_.input.data(),
                    .share = shared(shard_.attention())},
                   {&w.matrix(kO), w.vector(kOBias)}, {spec.attention_post_norm, w.vector(kAttentionPostNorm), nullptr});
+  add_feed_forward(spec, w, rows);
+}
+
+void LayerOps::add_feed_forward(const LayerSpec& spec, const WeightSet& w, std::int64_t rows) {
+  const NormWeights ffn_norm = ffn_norm_of(spec, w);
   if (spec.experts > 0) {
     add_norm(ffn_norm, buffers_.x.data(), rows, false, buffers_.normed.data());
     add_experts(spec, w, rows);

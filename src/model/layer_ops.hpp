@@ -17,6 +17,10 @@ struct LayerCache {
   std::span<const std::int32_t> const* visible;  ///< [rows]
   const float* angles;                           ///< [rows][rotary_dim/2][2]
   const float* query_scales = nullptr;           ///< [rows], if the layer scales queries
+  // Of a gated delta rule instead:
+  const StatePlan* plan = nullptr;
+  StateMemory states{};
+  bool* finished = nullptr;  ///< as in DeltaRuleOp
 };
 
 /// Adds the operations of layers, and of the part after them, to a list. Its arguments must outlive the run.
@@ -43,6 +47,8 @@ class LayerOps {
     NormKind kind;
     const float *weight, *bias;
   };
+  static NormWeights ffn_norm_of(const LayerSpec& spec, const WeightSet& weights);
+  void add_feed_forward(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);
   void add_norm(const NormWeights& norm, float* x, std::int64_t rows, bool whole, float* out);
   LinearOp residual_input(float* x, std::int64_t rows, const float* norm, bool whole) const;
   LinearOp normed_input(const NormWeights& norm, std::int64_t rows, bool whole);
@@ -53,6 +59,9 @@ class LayerOps {
   void add_head_norm(const LayerSpec& spec, float* x, std::int64_t rows, Interval own, const float* weight);
   void pad_heads(std::int64_t rows);
   bool stores_other_queries() const { return h_.is_latent() || h_.padding > 0; }
+  void add_gated_queries(const WeightSet& weights, LinearOp input);
+  void add_gate(std::int64_t rows);
+  void add_rule(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, LinearOp input);
   void add_latent_heads(const LayerSpec& spec, const WeightSet& weights, LinearOp input, std::int64_t rows);
   void add_values(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);
   void add_dense(const LayerSpec& spec, const WeightSet& weights, LinearOp input, std::int64_t rows);

@@ -44,6 +44,11 @@ struct LayerSpec {
   std::int64_t plain_dim = 0;    ///< elements of a query without RoPE
   std::int64_t value_dim = 0;    ///< of a head
 
+  // Gated delta rule (node/state_op.hpp) in place of attention.
+  bool recurrent = false;
+  bool joint_gates = false;  ///< one matrix has the decays and strengths of all heads, else two
+  bool output_gate = false;  ///< attention's results are multiplied by the sigmoid of gates, which lie beside each head's query
+
   bool parallel = false;     ///< attention and feed-forward read the same residual stream, and both are added to it
   float residual_scale = 1;  ///< factor for both before that
   bool scaled = false;       ///< a matrix may have a factor of all its weights, in a tensor of its own

@@ -16,6 +16,10 @@ void RunBuffers::reserve(const StageBuffers& sizes, std::int64_t rows, std::int6
   grow(cell_q, rows, sizes.cell_q);
   grow(cell_k, rows, sizes.cell_k);
   grow(cell_v, rows, sizes.cell_v);
+  grow(convolved, rows, sizes.convolved);
+  grow(convolved_gate, rows, sizes.convolved_gate);
+  grow(state_gates, rows, sizes.state_gates);
+  grow(state_inputs, rows, sizes.state_inputs);
   grow(head_pairs, rows, sizes.head_pairs);
   grow(gate, rows, sizes.gate);
   grow(up, rows, sizes.up);
@@ -45,6 +49,10 @@ std::size_t RunBuffers::floats() const {
                                     &cell_q,
                                     &cell_k,
                                     &cell_v,
+                                    &convolved,
+                                    &convolved_gate,
+                                    &state_gates,
+                                    &state_inputs,
                                     &gate,
                                     &up,
                                     &normed,

@@ -19,6 +19,10 @@ struct RunBuffers {
         cell_q(unit, kOwn),
         cell_k(unit, kOwn),
         cell_v(unit, kOwn),
+        convolved(unit, kOwn),
+        convolved_gate(unit, kOwn),
+        state_gates(unit, kOwn),
+        state_inputs(unit, kOwn),
         gate(unit, kOwn),
         up(unit, kOwn),
         normed(unit, kOwn),
@@ -38,7 +42,8 @@ struct RunBuffers {
   void reserve(const StageBuffers& sizes, std::int64_t rows, std::int64_t logit_rows);
   std::size_t floats() const;
 
-  FloatBuffer x, input, q, k, v, attention, low_queries, cell_q, cell_k, cell_v, gate, up, normed, ffn_input, branch;
+  FloatBuffer x, input, q, k, v, attention, low_queries, cell_q, cell_k, cell_v, convolved, convolved_gate, state_gates, state_inputs, gate,
+      up, normed, ffn_input, branch;
   FloatBuffer router;          // [rows][experts], then [rows] of the shared expert
   FloatBuffer choice;          // weights, pairs, tokens, chosen: [rows][experts used] each
   FloatBuffer angles;          // [ropes][rows][rotary_dim/2][2]

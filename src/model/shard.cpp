@@ -38,6 +38,7 @@ double exchange_bytes(const Hyperparameters& h) {
 }
 
 std::int64_t most_members(const Hyperparameters& h) {
+  if (h.is_recurrent()) return 1;
   std::int64_t least = pieces(h.heads * h.value_dim(), head_grain(h));
   for (const std::int64_t columns : {dense_columns(h), expert_columns(h), h.layer.shared_ffn, h.dim, h.vocabulary}) {
     if (columns > 0) least = std::min(least, pieces(columns, kBlock));
@@ -103,6 +104,13 @@ Interval Shard::rows(Extent extent) const {
     case Extent::kRotary:
     case Extent::kPlain:
     case Extent::kValueDim:
+    case Extent::kGatedQueries:
+    case Extent::kChannels:
+    case Extent::kChannelTaps:
+    case Extent::kStateValues:
+    case Extent::kStateHeads:
+    case Extent::kHeadGates:
+    case Extent::kStateDim:
     case Extent::kExperts:
     case Extent::kRotaryPairs:
       break;

@@ -14,8 +14,9 @@ struct StageBuffers {
   std::int64_t residual = 0;
   std::int64_t input = 0;  ///< of a product, if it is needed in floats
   std::int64_t q = 0, k = 0, v = 0, attention = 0, gate = 0, up = 0;
-  std::int64_t cell_q = 0, cell_k = 0, cell_v = 0;   ///< heads in the size that they have in the cache, where they have another in products
-  std::int64_t low_queries = 0, head_pairs = 0;      ///< of latent attention; numbers of the pairs of tokens and heads
+  std::int64_t cell_q = 0, cell_k = 0, cell_v = 0;  ///< heads in the size that they have in the cache, where they have another in products
+  std::int64_t low_queries = 0, head_pairs = 0;     ///< of latent attention; numbers of the pairs of tokens and heads
+  std::int64_t convolved = 0, convolved_gate = 0, state_gates = 0, state_inputs = 0;  ///< of a gated delta rule
   std::int64_t normed = 0;                           ///< input of attention or feed-forward, if its norm is a separate operation
   std::int64_t ffn_input = 0;                        ///< the same of a feed-forward that is parallel to attention
   std::int64_t branch = 0;                           ///< what is added to the residual stream, if other operations come before that
@@ -47,6 +48,12 @@ struct StageBuffers {
       b.cell_q = b.attention = shard.query_heads() * h.head_dim;
       b.cell_k = b.cell_v = shard.kv_heads() * h.head_dim;
     }
+    if (spec.output_gate) b.convolved = 2 * b.q;  // queries and gates
+    if (h.is_recurrent()) {
+      b.attention = std::max(b.attention, h.state.values());
+      b.convolved = std::max(b.convolved, h.state.channels());
+      b.convolved_gate = h.state.values(), b.state_gates = 2 * h.state.heads, b.state_inputs = h.state.input_floats();
+    }
     b.gate = b.up =
         std::max({shard.rows(Extent::kFfn).count(), used * shard.rows(Extent::kExpertFfn).count(), shard.rows(Extent::kSharedFfn).count()});
     if (layer_norm || used > 0) b.normed = h.dim;
@@ -63,7 +70,9 @@ struct StageBuffers {
   /// Of a run with this many tokens and rows of logits.
   std::int64_t floats(std::int64_t tokens, std::int64_t logit_rows) const {
     const std::int64_t attends = q + k + v + attention + cell_q + cell_k + cell_v + low_queries + head_pairs;
-    return tokens * (residual + input + attends + gate + up + normed + ffn_input + branch + router + choice + angles + query_scales) +
+    const std::int64_t rule = convolved + convolved_gate + state_gates + state_inputs;
+    return tokens *
+               (residual + input + attends + rule + gate + up + normed + ffn_input + branch + router + choice + angles + query_scales) +
            logit_rows * (chosen + logits + highest) + expert_begins + head_begins;
   }
 };

@@ -29,7 +29,8 @@ struct ContextOptions {
   bool pack = true;  ///< pack weights for the compute unit as they are loaded
   GroupMember group{};
   std::int32_t context = 0;  ///< tokens of text in the cache, without guesses; 0: as many as cells
-  /// of layers with a sliding window, if texts only grow: cells outside the window are reused; 0: as many as cells
+  /// of layers with a sliding window, if texts only grow: cells outside the window are reused; of layers with states: tokens whose inputs
+  /// are kept; 0: as many as cells
   std::int32_t window_cells = 0;
   std::int64_t first_layers = 0;  ///< number of first layers that the unit's first_unit() computes
   bool pack_first = false;        ///< pack their weights in any case

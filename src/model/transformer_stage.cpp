@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "node/counted.hpp"
+#include "node/error.hpp"
 #include "src/model/packing.hpp"
 
 namespace yamata {
@@ -13,8 +14,13 @@ namespace {
 
 std::vector<std::int32_t> cells_of_layers(std::span<const LayerSpec> specs, const ContextOptions& options) {
   std::vector<std::int32_t> cells;
-  for (const LayerSpec& spec : specs) cells.push_back(spec.window > 0 && options.window_cells > 0 ? options.window_cells : options.cells);
+  for (const LayerSpec& spec : specs)
+    cells.push_back(spec.recurrent ? 0 : spec.window > 0 && options.window_cells > 0 ? options.window_cells : options.cells);
   return cells;
+}
+
+StateCounts state_counts(const ContextOptions& options) {
+  return {options.window_cells > 0 ? options.window_cells : options.cells, StateCells::kStates};
 }
 
 }  // namespace
@@ -36,6 +42,7 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
       layer_ops_(h_, shard_, exchange_, buffers_, ops_) {
   if (options.window_cells > 0 && windowed_layers(h, range) > 0)
     window_cells_.emplace(options.cells, options.window_cells, static_cast<std::int32_t>(h.layer.window));
+  if (recurrent_layers(h, range) > 0) state_cells_.emplace(options.cells, state_counts(options));
   const float* factors = rope_factors(options.context > 0 ? options.context : options.cells);
   ropes_.emplace_back(h, h.mixes_windows() ? h.with_window(false) : h.layer_at(0), factors);
   if (h.mixes_windows()) ropes_.emplace_back(h, h.with_window(true), factors);
@@ -56,6 +63,7 @@ void TransformerStage::share_out(const ContextOptions& options) {
     const auto begin = cells.begin() + (part.range.begin - range_.begin);
     part.cache = std::make_unique<KvStore>(*part.unit, shard_.cache_shape(part.range.count()),
                                            std::vector<std::int32_t>(begin, begin + part.range.count()), options.cache_types);
+    share_states(part, state_counts(options));
     for (int layer = 0; layer < part.range.count(); ++layer) {
       for (int head = 0; head < shard_.kv_heads(); ++head) {
         cache_k_.push_back(part.cache->k(layer, head));
@@ -65,8 +73,24 @@ void TransformerStage::share_out(const ContextOptions& options) {
   }
 }
 
+/// Memory for the states of a unit's layers. Throws ModelError if it cannot compute them.
+void TransformerStage::share_states(UnitLayers& part, StateCounts counts) {
+  const std::int64_t layers = recurrent_layers(h_, part.range);
+  if (layers > 0 && !part.unit->has_states())
+    throw ModelError(
+        fmt::format("{}: layers with a gated delta rule are not supported on {} yet; give these layers to CPUs, with --units cpu",
+                    file_.name(), part.unit->device()));
+  if (layers > 0) part.states = std::make_unique<StateStore>(*part.unit, h_.state, layers, counts);
+  std::int64_t before = 0;
+  for (std::int64_t layer = part.range.begin; layer < part.range.end; ++layer)
+    states_.push_back(h_.layer_at(layer).recurrent ? part.states->layer(before++) : StateMemory{});
+}
+
 void TransformerStage::touch_cache() {
-  for (const UnitLayers& part : units_) part.cache->touch();
+  for (const UnitLayers& part : units_) {
+    part.cache->touch();
+    if (part.states) part.states->touch();
+  }
 }
 
 /// "cuda:0 (10 layers)+cpu (12 layers)" if several units have layers of their own.
@@ -139,6 +163,10 @@ void TransformerStage::start(const StageBatch& batch, const std::atomic<bool>* s
 void TransformerStage::place(const StageBatch& batch) {
   window_cells_ ? window_cells_->place(cells_, batch.placements, batch_cells_, window_batch_)
                 : cells_.place(batch.placements, batch_cells_);
+  if (state_cells_) {
+    if (std::exchange(states_written_, false)) state_cells_->adopt();
+    state_plan_ = &state_cells_->plan(cells_, batch.placements, batch_cells_);
+  }
   visible_.clear();
   in_window_.clear();
   const auto width = static_cast<std::size_t>(h_.rotary_dim), window = static_cast<std::size_t>(h_.layer.window);
@@ -154,10 +182,12 @@ void TransformerStage::place(const StageBatch& batch) {
   }
 }
 
-LayerCache TransformerStage::cache_of(std::size_t layer) const {
+LayerCache TransformerStage::cache_of(std::size_t layer) {
   const bool windowed = weights_.specs[layer].window > 0;
   const std::size_t head = layer * static_cast<std::size_t>(shard_.kv_heads());
   const std::size_t rope = windowed ? ropes_.size() - 1 : 0;
+  const bool last_states = std::none_of(weights_.specs.begin() + static_cast<std::ptrdiff_t>(layer) + 1, weights_.specs.end(),
+                                        [](const LayerSpec& spec) { return spec.recurrent; });
   return {.k = cache_k_.data() + head,
           .v = cache_v_.data() + head,
           .k_type = tensor_type(units_.front().cache->types().k),
@@ -165,7 +195,10 @@ LayerCache TransformerStage::cache_of(std::size_t layer) const {
           .cells = (windowed && window_cells_ ? window_batch_ : batch_cells_).cells().data(),
           .visible = windowed ? in_window_.data() : visible_.data(),
           .angles = buffers_.angles.data() + rope * rows_ * static_cast<std::size_t>(h_.rotary_dim),
-          .query_scales = buffers_.query_scales.data()};
+          .query_scales = buffers_.query_scales.data(),
+          .plan = state_plan_,
+          .states = states_[layer],
+          .finished = last_states ? &states_written_ : nullptr};
 }
 
 void TransformerStage::build(const StageBatch& batch) {

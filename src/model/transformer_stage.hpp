@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cache/kv_store.hpp"
+#include "cache/state_cells.hpp"
 #include "cache/window_cells.hpp"
 #include "node/float_buffer.hpp"
 #include "src/model/layer_ops.hpp"
@@ -69,12 +70,14 @@ class TransformerStage final : public StageModel {
     std::vector<std::span<const std::byte>> all_tensors{};  // of which runs may read parts, such as an expert's
     std::unique_ptr<Buffer> packed{};
     std::unique_ptr<KvStore> cache{};
+    std::unique_ptr<StateStore> states{};  // of layers with a gated delta rule
   };
   void share_out(const ContextOptions& options);
+  void share_states(UnitLayers& part, StateCounts counts);
   void pack(UnitLayers& part);
   void place(const StageBatch& batch);
   void build(const StageBatch& batch);
-  LayerCache cache_of(std::size_t layer) const;
+  LayerCache cache_of(std::size_t layer);
   const float* rope_factors(std::int64_t context) const;
   void begin_features(const StageBatch& batch);
   void build_layer_features(std::size_t layer);
@@ -92,6 +95,9 @@ class TransformerStage final : public StageModel {
   std::vector<Rope> ropes_;  // of layers without a window, then of layers with one if they differ
   CellTable cells_;
   std::optional<WindowCells> window_cells_;  // if layers with a window have fewer cells
+  std::optional<StateCells> state_cells_;    // if layers have states
+  const StatePlan* state_plan_ = nullptr;
+  bool states_written_ = false;  // by the latest run, in all layers
   ComputeUnit& unit_;
   std::vector<UnitLayers> units_;  // in the order of their layers
   bool keeps_columns_ = false;
@@ -99,6 +105,7 @@ class TransformerStage final : public StageModel {
   bool file_is_read_ = false;  // then most of the file is not needed any more
 
   std::vector<void*> cache_k_, cache_v_;  // [layer][kv head]
+  std::vector<StateMemory> states_;       // [layer]; empty where it has none
   BatchCells batch_cells_, window_batch_;
   std::vector<std::span<const CellId>> visible_, in_window_;
   RunBuffers buffers_;

@@ -40,6 +40,20 @@ std::int64_t length(Extent extent, const Hyperparameters& h, const LayerSpec& sp
       return spec.plain_dim;
     case Extent::kValueDim:
       return spec.value_dim;
+    case Extent::kGatedQueries:
+      return 2 * h.heads * h.query_dim();
+    case Extent::kChannels:
+      return h.state.channels();
+    case Extent::kChannelTaps:
+      return StateShape::kTaps * h.state.channels();
+    case Extent::kStateValues:
+      return h.state.values();
+    case Extent::kStateHeads:
+      return h.state.heads;
+    case Extent::kHeadGates:
+      return 2 * h.state.heads;
+    case Extent::kStateDim:
+      return h.state.dim;
     case Extent::kFfn:
       return h.ffn;
     case Extent::kExperts:

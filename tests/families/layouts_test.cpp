@@ -1,11 +1,13 @@
 // For every family: stages, groups, chunks and trees of guesses give the same bits as one rank that computes token by token.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <deque>
 #include <fstream>
 #include <thread>
 
+#include "cache/cache_operation.hpp"
 #include "node/cpu/cpu_unit.hpp"
 #include "node/error.hpp"
 #include "node/local_exchange.hpp"
@@ -84,12 +86,13 @@ class LayoutsOfOne : public ::testing::Test {
 
   /// The logits of each batch, one after another, computed by stages with these layers, all with the same `shares`.
   static Logits compute(const ModelFile& model, const std::vector<LayerRange>& ranges, const std::vector<Batch>& batches, GroupMember group,
-                        std::int32_t window_cells = 0) {
+                        std::int32_t window_cells = 0, const std::vector<std::vector<CacheOperation>>& before = {}) {
     CpuUnit unit({-1}, cpu::choose_isa());
-    return compute(unit, model, ranges, batches, group, window_cells);
+    return compute(unit, model, ranges, batches, group, window_cells, before);
   }
   static Logits compute(ComputeUnit& unit, const ModelFile& model, const std::vector<LayerRange>& ranges, const std::vector<Batch>& batches,
-                        GroupMember group, std::int32_t window_cells = 0, CacheType cache = CacheType::kF16) {
+                        GroupMember group, std::int32_t window_cells = 0, const std::vector<std::vector<CacheOperation>>& before = {},
+                        CacheType cache = CacheType::kF16) {
     std::deque<TransformerStage> stages;
     for (const LayerRange range : ranges) {
       stages.emplace_back(model.file, model.h, range, ContextOptions{128, 4, cache, true, group, 0, window_cells}, unit);
@@ -97,9 +100,12 @@ class LayoutsOfOne : public ::testing::Test {
       finish(unit);
     }
     Logits all;
-    for (const Batch& batch : batches) {
+    for (std::size_t b = 0; b < batches.size(); ++b) {
+      const Batch& batch = batches[b];
       std::vector<float> activations;
       for (TransformerStage& stage : stages) {
+        for (const CacheOperation& operation : b < before.size() ? before[b] : std::vector<CacheOperation>{})
+          apply(operation, stage.cells());
         stage.start({batch.tokens, activations, batch.placements, batch.logit_rows}, nullptr);
         finish(unit);
         activations.assign(stage.activations().begin(), stage.activations().end());
@@ -170,6 +176,10 @@ TEST_P(Layouts, StagesAndGroups_giveTheBitsOfOneRank) {
     EXPECT_EQ(compute(model, three, singly(1), {}), expected) << kind;
     EXPECT_EQ(compute(model, whole, singly(20), {}), tail(20)) << kind;
     EXPECT_EQ(compute(model, two, singly(23), {}), tail(23)) << kind;
+    if (most_members(model.h) == 1) {
+      EXPECT_THROW(Shard(model.h, std::vector<double>{1, 1}, 0), UsageError);
+      continue;
+    }
     for (const std::vector<double>& shares : {std::vector<double>{1, 1}, {0.3, 0.7}})
       EXPECT_EQ(together(model, two, singly(20), shares), tail(20)) << kind << ", " << shares[0];
   }
@@ -188,12 +198,16 @@ TEST_P(Layouts, UnitsThatShareLayers_giveTheBitsOfOne) {
     const std::vector<LayerRange> whole{{0, layers}}, two{{0, 1}, {1, layers}};
     const std::vector<Batch> batches = singly(static_cast<std::size_t>(kWindow) + 1, static_cast<std::size_t>(kWindow) + 3);
     const Logits expected = compute(model, whole, batches, {});
-    if (in_group) {
+    if (in_group && most_members(model.h) > 1) {
       EXPECT_EQ(together(model, two, batches, {0.6, 0.4}, kUnits.back()), expected) << kind << ", a group";
     }
     for (const std::string& units : kUnits) {
       if (in_group && units.size() == 1) continue;
       const auto unit = make_units(units);
+      if (model.h.is_recurrent() && !unit->has_states()) {
+        EXPECT_THROW(compute(*unit, model, two, batches, {}), ModelError);
+        continue;
+      }
       EXPECT_EQ(compute(*unit, model, two, batches, {}), expected) << kind << ", units " << units;
     }
   }
@@ -223,6 +237,55 @@ TEST_P(Layouts, GuessesInATree_haveTheBitsOfTheirOwnText) {
   EXPECT_NE(row(3), row(1));
 }
 
+/// Guesses of several runs below one another, of which one path becomes text.
+TEST_P(Layouts, GuessesThatBecomeText_haveTheBitsOfTheText) {
+  const ModelFile model = open("Q8_0");
+  const std::vector<LayerRange> whole{{0, model.h.layers}}, two{{0, 1}, {1, model.h.layers}};
+  const std::vector<std::int32_t> ids = tiny_prompt();
+  const auto end = static_cast<std::int32_t>(ids.size());
+  const std::vector<Batch> batches{text(ids, 0),
+                                   {{300}, {{end, -1, {0, 1}}}, {0}},
+                                   {{400, 402}, {{end + 1, -1, {1, 2}}, {end + 1, -1, {2, 3}}}, {0, 1}},
+                                   {{401, 403}, {{end + 2, -1, {1, 2}}, {end + 2, -1, {2, 3}}}, {0, 1}},
+                                   {{404}, {{end + 3, -1, {0, 1}}}, {0}}};
+  // Before the third and the fourth of these, guesses get the text before them; before the last, 402 and 403 become text.
+  const std::vector<std::vector<CacheOperation>> before{{},
+                                                        {CacheOperation::remove({1, 4}, {})},
+                                                        {CacheOperation::copy(0, {1, 3}, {})},
+                                                        {},
+                                                        {CacheOperation::copy(2, {0, 1}, {end + 1, end + 3})}};
+  std::vector<std::int32_t> all = ids;
+  for (const std::int32_t id : {300, 402, 403, 404}) all.push_back(id);
+  const Logits expected = compute(model, whole, {text(all, 0)}, {});
+  for (const std::vector<LayerRange>& ranges : {whole, two}) {
+    const Logits found = compute(model, ranges, batches, {}, 0, before);
+    EXPECT_EQ(Logits(found.end() - static_cast<std::ptrdiff_t>(model.h.vocabulary), found.end()), expected);
+  }
+}
+
+TEST_P(Layouts, ARunThatIsLeft_changesNothing) {
+  const ModelFile model = open("Q8_0");
+  const std::vector<std::int32_t> ids = tiny_prompt();
+  const auto end = static_cast<std::int32_t>(ids.size());
+  CpuUnit unit({-1}, cpu::choose_isa());
+  TransformerStage stage(model.file, model.h, {0, model.h.layers}, ContextOptions{128, 4, CacheType::kF16}, unit);
+  const auto run = [&](const Batch& batch, bool stops) {
+    const std::atomic<bool> stop{stops};
+    stage.start({batch.tokens, {}, batch.placements, batch.logit_rows}, &stop);
+    finish(unit);
+    EXPECT_EQ(stage.was_stopped(), stops);
+    return stops ? Logits{} : Logits(stage.logits().begin(), stage.logits().end());
+  };
+  const Batch first = text(ids, 0), next = text(std::vector<std::int32_t>{300}, static_cast<std::size_t>(end));
+  run(first, false);
+  run(text(std::vector<std::int32_t>{401, 402}, static_cast<std::size_t>(end)), true);
+  stage.cells().remove({0, 4}, {end, kUnbounded});
+  const Logits found = run(next, false);
+  std::vector<std::int32_t> all = ids;
+  all.push_back(300);
+  EXPECT_EQ(found, compute(model, {{0, model.h.layers}}, {text(all, 0)}, {}));
+}
+
 TEST_P(Layouts, CellsOutOfTheWindow_areUsedAgainWithTheSameBits) {
   ModelFile model = open("Q8_0");
   if (GetParam() == "llama" || model.h.chunked) model.h.layer.window = kWindow;  // llama: for every layer
@@ -250,8 +313,8 @@ TEST_P(Layouts, PaddedHeads_areStoredInEveryCacheType) {
   const Logits halves = compute(model, whole, singly(20), {});
   for (const CacheType cache : {CacheType::kF32, CacheType::kQ8_0}) {
     CpuUnit unit({-1}, cpu::choose_isa());
-    const Logits found = compute(unit, model, whole, singly(20), {}, 0, cache);
-    EXPECT_EQ(compute(unit, model, two, singly(22), {}, 0, cache), Logits(found.begin() + 2 * model.h.vocabulary, found.end()));
+    const Logits found = compute(unit, model, whole, singly(20), {}, 0, {}, cache);
+    EXPECT_EQ(compute(unit, model, two, singly(22), {}, 0, {}, cache), Logits(found.begin() + 2 * model.h.vocabulary, found.end()));
     EXPECT_NE(found, halves);
     for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], halves[i], 0.5f);
   }

@@ -64,6 +64,10 @@ Interval interval(Like like, std::int64_t cols) {
       return {0.2f, 0.05f};
     case Like::kBias:
       return {0, 0.25f};
+    case Like::kTaps:
+      return {0, 0.6f};
+    case Like::kRate:
+      return {-1, 0.9f};
   }
   return {0, 0};
 }
@@ -78,7 +82,7 @@ std::string word(std::uint32_t id) {
 
 bool is_vector(Like like) {
   return like == Like::kNorm || like == Like::kLoudNorm || like == Like::kLaterNorm || like == Like::kQuietNorm || like == Like::kBias ||
-         like == Like::kRouter;
+         like == Like::kRouter || like == Like::kTaps || like == Like::kRate;
 }
 
 }  // namespace

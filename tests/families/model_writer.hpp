@@ -23,6 +23,8 @@ enum class Like {
   kLaterNorm,  ///< about 9
   kQuietNorm,  ///< about 0.2
   kBias,       ///< about 0
+  kTaps,       ///< the same, as a matrix of floats
+  kRate,       ///< about -1
 };
 
 class ModelWriter {

@@ -29,6 +29,9 @@ struct Shape {
   /// Latent attention: heads of plain_dim + rotary_dim, values as wide as plain_dim + 16, the matrices of keys and values in one or not.
   std::int64_t latent_rank = 0, query_rank = 0, plain_dim = 32;
   bool merged_keys = false;
+  /// Gated delta rule in all but every fourth layer, where attention has a gate. Decays and strengths in one matrix or in two.
+  std::int64_t state_heads = 0, state_key_heads = 2, state_dim = 32;
+  bool joint_gates = false;
   bool faint = false;             ///< layers change the residual stream little, so that the last token tells most of the next
   std::int64_t nextn_layers = 0;  ///< after the last, which predict a further token
   bool nextn_output = false;      ///< and have embeddings and an output of their own
@@ -48,6 +51,7 @@ inline Shape sized(Shape shape) {
   shape.heads = shape.head_dim == 100 ? 16 : 8, shape.dim = 256, shape.ffn = 512;  // two ranks can share them
   if (shape.query_rank > 0) shape.query_rank = 256;
   if (shape.latent_rank > 0) shape.latent_rank = 256;
+  if (shape.state_heads > 0) shape.state_heads = 8;
   return shape;
 }
 
@@ -59,6 +63,7 @@ class Builder {
         .count("embedding_length", s.dim)
         .count("feed_forward_length", s.ffn);
     m.count("attention.head_count", s.heads).count("attention.head_count_kv", s.kv_heads).count("rope.dimension_count", s.rotary_dim);
+    if (s.state_heads > 0) describe_states();
     if (s.latent_rank > 0)
       describe_latents();
     else if (s.heads * s.head_dim != s.dim)
@@ -97,7 +102,7 @@ class Builder {
   }
   /// What a layer adds to the residual stream is a product with one of these.
   Like like(const std::string& name) const {
-    if (name != "attn_output" && !name.starts_with("ffn_down")) return Like::kMatrix;
+    if (name != "attn_output" && name != "ssm_out" && !name.starts_with("ffn_down")) return Like::kMatrix;
     return s.faint ? Like::kFaint : wide ? Like::kQuiet : Like::kMatrix;
   }
   void matrix(const std::string& name, std::int64_t cols, std::int64_t rows, bool bias) {
@@ -121,6 +126,46 @@ class Builder {
     if (!s.merged_keys) m.count("attention.key_length_mla", key).count("attention.value_length_mla", value_dim());
   }
 
+  void describe_states() {
+    m.count("ssm.conv_kernel", 4).count("ssm.inner_size", s.state_heads * s.state_dim).count("ssm.state_size", s.state_dim);
+    m.count("ssm.time_step_rank", s.state_heads).count("ssm.group_count", s.state_key_heads);
+  }
+
+  void add_rule() {
+    const std::int64_t keys = s.state_key_heads * s.state_dim, values = s.state_heads * s.state_dim;
+    matrix("attn_qkv", s.dim, 2 * keys + values, false);
+    matrix("attn_gate", s.dim, values, false);
+    m.tensor(at_ + "ssm_conv1d.weight", {4, 2 * keys + values}, Like::kTaps);
+    if (s.joint_gates) matrix("ssm_ba", s.dim, 2 * s.state_heads, false);
+    if (!s.joint_gates) matrix("ssm_beta", s.dim, s.state_heads, false), matrix("ssm_alpha", s.dim, s.state_heads, false);
+    vector("ssm_a", s.state_heads, Like::kRate);
+    vector("ssm_dt.bias", s.state_heads);
+    vector("ssm_norm.weight", s.state_dim, Like::kNorm);
+    matrix("ssm_out", values, s.dim, false);
+  }
+
+  void add_attention() {
+    const std::int64_t queries = s.heads * s.head_dim, keys = s.kv_heads * s.head_dim;
+    if (s.latent_rank > 0) {
+      add_latents();
+    } else if (s.fused_qkv) {
+      matrix("attn_qkv", s.dim, queries + 2 * keys, s.qkv_bias);
+    } else {
+      matrix("attn_q", s.dim, s.state_heads > 0 ? 2 * queries : queries, s.qkv_bias);
+      matrix("attn_k", s.dim, keys, s.qkv_bias);
+      matrix("attn_v", s.dim, keys, s.qkv_bias);
+    }
+    if (s.qk_norm == Shape::kEachHead) {
+      m.tensor(at_ + "attn_q_norm.weight", {s.head_dim, s.heads}, Like::kNorm);
+      m.tensor(at_ + "attn_k_norm.weight", {s.head_dim, s.kv_heads}, Like::kNorm);
+    } else if (s.qk_norm != Shape::kNone) {
+      m.tensor(at_ + "attn_q_norm.weight", {s.qk_norm == Shape::kHead ? s.head_dim : queries}, Like::kNorm);
+      m.tensor(at_ + "attn_k_norm.weight", {s.qk_norm == Shape::kHead ? s.head_dim : keys}, Like::kNorm);
+    }
+    matrix("attn_output", s.latent_rank > 0 ? s.heads * value_dim() : queries, s.dim, s.other_bias || s.expert_bias);
+    if (s.sinks) vector("attn_sinks.weight", s.heads);
+  }
+
   void add_latents() {
     const std::int64_t queries = s.heads * (s.plain_dim + s.rotary_dim);
     if (s.query_rank > 0) {
@@ -138,25 +183,8 @@ class Builder {
   void add_layer(std::int64_t layer) {
     at_ = "blk." + std::to_string(layer) + ".";
     for (const char* name : s.norms) norm(name);
-    const std::int64_t queries = s.heads * s.head_dim, keys = s.kv_heads * s.head_dim;
-    if (s.latent_rank > 0) {
-      add_latents();
-    } else if (s.fused_qkv) {
-      matrix("attn_qkv", s.dim, queries + 2 * keys, s.qkv_bias);
-    } else {
-      matrix("attn_q", s.dim, queries, s.qkv_bias);
-      matrix("attn_k", s.dim, keys, s.qkv_bias);
-      matrix("attn_v", s.dim, keys, s.qkv_bias);
-    }
-    if (s.qk_norm == Shape::kEachHead) {
-      m.tensor(at_ + "attn_q_norm.weight", {s.head_dim, s.heads}, Like::kNorm);
-      m.tensor(at_ + "attn_k_norm.weight", {s.head_dim, s.kv_heads}, Like::kNorm);
-    } else if (s.qk_norm != Shape::kNone) {
-      m.tensor(at_ + "attn_q_norm.weight", {s.qk_norm == Shape::kHead ? s.head_dim : queries}, Like::kNorm);
-      m.tensor(at_ + "attn_k_norm.weight", {s.qk_norm == Shape::kHead ? s.head_dim : keys}, Like::kNorm);
-    }
-    matrix("attn_output", s.latent_rank > 0 ? s.heads * value_dim() : queries, s.dim, s.other_bias || s.expert_bias);
-    if (s.sinks) vector("attn_sinks.weight", s.heads);
+    const bool attends = s.state_heads == 0 || layer % 4 == 3 || layer >= s.layers;
+    attends ? add_attention() : add_rule();
     if (s.experts > 0 && layer >= s.dense_layers && layer % s.expert_period == s.expert_period - 1)
       add_experts();
     else

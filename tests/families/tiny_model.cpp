@@ -54,6 +54,17 @@ Shape glm4moe() {
   return shape;
 }
 
+/// Gated delta rule: six value heads share two key heads.
+Shape qwen35(const char* architecture) {
+  Shape shape{.architecture = architecture, .rotary_dim = 16, .norms = {"attn_norm", "post_attention_norm"}};
+  shape.qk_norm = Shape::kHead, shape.state_heads = 6;
+  return shape;
+}
+Shape with_shared_expert(Shape shape) {
+  shape.shared_score = true, shape.experts = kExperts, shape.shared_ffn = 160;
+  return shape;
+}
+
 Builder make_llama() { return Builder(llama()); }
 Builder make_llama_bias() {
   Shape shape = llama();
@@ -245,6 +256,22 @@ Builder make_deepseek2_lite() {
   return b;
 }
 
+Builder make_qwen3next() {
+  Shape shape = with_shared_expert(qwen35("qwen3next"));
+  shape.joint_gates = true;
+  return Builder(shape);
+}
+Builder with_sections(Builder b) {
+  b.m.counts("rope.dimension_sections", {3, 3, 2, 0});
+  return b;
+}
+Builder make_qwen35() {
+  Shape shape = qwen35("qwen35");
+  shape.layers = 5;
+  return with_sections(Builder(shape));
+}
+Builder make_qwen35moe() { return with_sections(Builder(with_shared_expert(qwen35("qwen35moe")))); }
+
 template <std::int64_t layers, bool own_output>
 Builder make_glm4moe_nextn() {
   Shape shape = glm4moe();
@@ -281,6 +308,9 @@ constexpr Variant kRows[] = {
     {"qwen2-bias", make_qwen2_bias},
     {"qwen3", make_qwen3},
     {"qwen3-heads-24", make_qwen3_heads},
+    {"qwen3next", make_qwen3next},
+    {"qwen35", make_qwen35},
+    {"qwen35moe", make_qwen35moe},
     {"falcon-7b", make_falcon_7b},
     {"falcon-40b", make_falcon_40b},
     {"qwen2moe", make_qwen2moe},

@@ -76,6 +76,10 @@ std::vector<LayerRange> JobPlanner::draft_split(const ModelPlace& place) const {
   return place.per_rank(split_layers(file, h, place.stage_shares(), place.stages()));
 }
 
+/// Whether a model's layers have fewer cells, or inputs of states, than the cache: texts only grow. Those of states also if nothing is
+/// written.
+bool JobPlanner::reuses(const Hyperparameters& h) const { return writes() || h.is_recurrent(); }
+
 /// Memory of the ranks for the target, and of its cache.
 void JobPlanner::find_capacities(const std::vector<wire::Hello>& hellos, const DecodeOptions& decode) {
   const CacheOptions& cache = rank_.options().cache;
@@ -83,7 +87,7 @@ void JobPlanner::find_capacities(const std::vector<wire::Hello>& hellos, const D
   capacities_ =
       weight_capacities(hellos, buffer_bytes(target.h, {0, target.h.layers}, cache.batch, rank_.units().threads()), layer_bytes(rank_));
   const std::int32_t cells = text_cells() + decode.guess_cells,
-                     windowed = writes() ? window_cells(target.h, cells, decode.guess_cells, cache.batch) : 0;
+                     windowed = reuses(target.h) ? window_cells(target.h, cells, decode.guess_cells, cache.batch) : 0;
   layer_cache_bytes_ = rank_bytes(target, {0, target.h.layers}, Shard(target.h), cache.types, cache.batch, 1, windowed)
                            .cache(static_cast<std::uint64_t>(cells)) /
                        static_cast<std::uint64_t>(target.h.layers);
@@ -99,7 +103,7 @@ wire::PipelinePlan JobPlanner::shape_of(const ModelPlace& place, const DecodeOpt
   pipeline.cells = target ? text_cells() + decode.guess_cells : rank_.context() + plan.draft.room();
   pipeline.sequences = (target ? decode.sequences.end : plan.draft.room() + 1) + decode.kept_texts;
   const ModelFile* file = rank_.models().find(static_cast<std::size_t>(place.model));
-  if (writes() && file)
+  if (file && reuses(file->h))
     pipeline.window_cells = window_cells(file->h, pipeline.cells, target ? decode.guess_cells : plan.draft.room(), plan.batch);
   return pipeline;
 }

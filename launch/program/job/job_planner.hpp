@@ -38,6 +38,7 @@ class JobPlanner {
   std::vector<LayerRange> draft_split(const ModelPlace& place) const;
   /// Whether the job generates a text, which only grows.
   bool writes() const { return text_.prompt_tokens > 0; }
+  bool reuses(const Hyperparameters& h) const;
   /// Cells of the target for texts.
   std::int32_t text_cells() const { return std::max(rank_.context(), text_.cache_tokens); }
 

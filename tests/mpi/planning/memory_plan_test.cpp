@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cache/state_cells.hpp"
 #include "node/device_scratch.hpp"
 #include "node/error.hpp"
 #include "src/model/weights.hpp"
@@ -214,6 +215,19 @@ TEST_F(DevicePlan, anEmbedding_staysWithTheHost_beItTheOutputToo) {
     EXPECT_EQ(kept(*model, 0) - kept(*model, 1), layer_bytes(model->file, model->h, 0)) << "it does not go with the first layer";
     EXPECT_GE(device_bytes(*model, {0, model->h.layers}, whole, CacheType::kF16, 8, 256).weights, output) << "of its own";
   }
+}
+
+TEST(RankBytes, States_takeAsMuchForAnyContext) {
+  const test::TemporaryFolder folder;
+  families_test::write_tiny_model("qwen35", TensorType::F16, folder / "states.gguf");
+  const ModelFile model = ModelFile::open(folder / "states.gguf");
+  const LayerRange all{0, model.h.layers};
+  ASSERT_EQ(recurrent_layers(model.h, all), 4);
+  const std::int32_t inputs = window_cells(model.h, 4096, 128, 64);
+  EXPECT_EQ(inputs, 272) << "a wide run, and twice the guesses";
+  const RankBytes bytes = rank_bytes(model, all, Shard(model.h), CacheType::kF16, 8, 1, inputs);
+  EXPECT_EQ(bytes.window_cache, StateStore::bytes_for(model.h.state, 4, {inputs, StateCells::kStates}));
+  EXPECT_EQ(bytes.cache_per_cell, 2u * 3 * 32 * 2) << "keys and values of the layer with attention";
 }
 
 }  // namespace

@@ -1,0 +1,45 @@
+#include "src/model/state_reader.hpp"
+
+#include <fmt/format.h>
+
+#include "src/model/hyperparameters.hpp"
+#include "src/model/metadata_reader.hpp"
+
+namespace yamata {
+namespace {
+
+/// Of every four layers, three have a gated delta rule, unless the file has another interval, or a list with a boolean for each layer.
+void read_recurrent_layers(const MetadataReader& reader, Hyperparameters& h) {
+  const auto listed = reader.flags("attention.recurrent_layers");
+  const std::int64_t interval = reader.count("full_attention_interval", 4096, 4);
+  if (listed && std::ssize(*listed) < h.layers) {
+    throw ModelError(fmt::format("{}: {}.attention.recurrent_layers has {} values for {} layers; convert the model again",
+                                 reader.file().name(), h.family->name, listed->size(), h.layers));
+  }
+  for (std::int64_t layer = 0; layer < h.layers; ++layer)
+    h.recurrent.push_back(listed ? (*listed)[static_cast<std::size_t>(layer)] : (layer + 1) % interval != 0);
+}
+
+}  // namespace
+
+/// In Qwen3-Next, consecutive value heads share a key head; the files of its successors have them in turn.
+void read_states(const MetadataReader& reader, Hyperparameters& h) {
+  constexpr std::int64_t kMostHeads = 1 << 12, kMostDim = 256;
+  const std::int64_t taps = reader.count("ssm.conv_kernel", 64), inner = reader.count("ssm.inner_size", kMostHeads * kMostDim);
+  h.state = {.heads = reader.count("ssm.time_step_rank", kMostHeads),
+             .key_heads = reader.count("ssm.group_count", kMostHeads),
+             .dim = reader.count("ssm.state_size", kMostDim),
+             .cyclic = !h.layer.joint_gates};
+  const auto refuse = [&](const std::string& what) { throw ModelError(fmt::format("{}: {}", reader.file().name(), what)); };
+  if (h.state.cyclic) reader.require({"rope.dimension_sections"});  // of positions that are equal in texts
+  if (h.padding > 0) refuse("heads with gates are supported only in multiples of 16");
+  if (taps != StateShape::kTaps) refuse(fmt::format("convolutions of {} tokens are not supported, only of {}", taps, StateShape::kTaps));
+  if (h.state.dim % StateShape::kBlock != 0)
+    refuse(fmt::format("a state size of {} is not a multiple of {}", h.state.dim, StateShape::kBlock));
+  if (h.state.heads % h.state.key_heads != 0)
+    refuse(fmt::format("{} value heads do not share {} key heads evenly; convert the model again", h.state.heads, h.state.key_heads));
+  if (inner != h.state.values()) refuse(fmt::format("ssm.inner_size {} is not {} heads of {}", inner, h.state.heads, h.state.dim));
+  read_recurrent_layers(reader, h);
+}
+
+}  // namespace yamata

@@ -1,0 +1,64 @@
+// Which layers have states, and what shapes them.
+#include <gtest/gtest.h>
+
+#include <tuple>
+
+#include "node/error.hpp"
+#include "src/model/hyperparameters.hpp"
+#include "tests/model/support.hpp"
+
+namespace yamata {
+namespace {
+
+Hyperparameters shaped(ModelFile file) {
+  const gguf::File read = file.read();
+  return Hyperparameters::read(read);
+}
+
+void expect_refused(const ModelFile& file, const std::string& part) {
+  try {
+    shaped(file);
+    ADD_FAILURE() << "it was read, without '" << part << "'";
+  } catch (const ModelError& error) {
+    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+  }
+}
+
+TEST(StateLayers, areEveryFewOrListed_andMustBePossible) {
+  ModelFile file;
+  for (const auto& [key, value] : small_llama().metadata) file.metadata[key.starts_with("llama.") ? "qwen35" + key.substr(5) : key] = value;
+  file.tensors = small_llama().tensors;
+  file.set("general.architecture", "qwen35");
+  file.set("qwen35.block_count", std::uint64_t{5});
+  file.metadata["qwen35.rope.dimension_sections"] = std::vector<std::int64_t>{3, 3, 2, 0};
+  for (const auto& [key, value] :
+       {std::pair{"conv_kernel", 4}, {"inner_size", 96}, {"state_size", 16}, {"time_step_rank", 6}, {"group_count", 2}})
+    file.set(std::string("qwen35.ssm.") + key, static_cast<std::uint64_t>(value));
+  const auto recurrent = [&] {
+    const Hyperparameters h = shaped(file);
+    std::string layers;
+    for (std::int64_t i = 0; i <= h.layers; ++i) layers += h.layer_at(i).recurrent ? 's' : h.layer_at(i).output_gate ? 'a' : '?';
+    return layers;
+  };
+  EXPECT_EQ(recurrent(), "sssasa") << "and no state in a layer after the last";
+  file.set("qwen35.full_attention_interval", std::uint64_t{2});
+  EXPECT_EQ(recurrent(), "sasasa");
+  file.metadata["qwen35.attention.recurrent_layers"] = std::vector<bool>{false, true, true, false, false};
+  EXPECT_EQ(recurrent(), "assaaa");
+  EXPECT_EQ(shaped(file).state.key_head_of(3), 1) << "in turn";
+  file.metadata["qwen35.attention.recurrent_layers"] = std::vector<bool>{true};
+  expect_refused(file, "recurrent_layers has 1 values for 5 layers");
+  file.metadata.erase("qwen35.attention.recurrent_layers");
+  for (const auto& [key, value, part] : {std::tuple{"conv_kernel", 3, "convolutions of 3 tokens"},
+                                         {"state_size", 24, "a state size of 24"},
+                                         {"group_count", 4, "6 value heads do not share 4"},
+                                         {"inner_size", 97, "97 is not 6 heads of 16"},
+                                         {"time_step_rank", 0, "ssm.time_step_rank"}}) {
+    ModelFile other = file;
+    other.set(std::string("qwen35.ssm.") + key, static_cast<std::uint64_t>(value));
+    expect_refused(other, part);
+  }
+}
+
+}  // namespace
+}  // namespace yamata
