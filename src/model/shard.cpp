@@ -46,6 +46,11 @@ std::int64_t most_members(const Hyperparameters& h) {
   return least;
 }
 
+std::string too_many(const Hyperparameters& h, std::int64_t members, const char* what) {
+  if (h.is_recurrent()) return fmt::format("{} share a layer with a gated delta rule, which cannot be cut", counted(members, what));
+  return fmt::format("{} share a layer that can be cut into {}", counted(members, what), counted(most_members(h), "piece"));
+}
+
 Shard::Shard(const Hyperparameters& h, std::span<const double> shares, int own)
     : own_(own),
       query_dim_(h.query_dim()),
@@ -55,8 +60,7 @@ Shard::Shard(const Hyperparameters& h, std::span<const double> shares, int own)
       group_(h.heads / h.kv_heads),
       latent_(h.is_latent()) {
   if (std::ssize(shares) > most_members(h))
-    throw UsageError(fmt::format("{} share a layer that can be cut into {}; let at most {} share it", counted(std::ssize(shares), "rank"),
-                                 counted(most_members(h), "piece"), counted(most_members(h), "rank")));
+    throw UsageError(fmt::format("{}; let at most {} share it", too_many(h, std::ssize(shares), "rank"), counted(most_members(h), "rank")));
   attention_ = cut(h.heads * value_dim_, head_grain(h), shares);
   for (const std::int64_t columns : attention_) keys_.push_back(columns / value_dim_ / group_ * key_dim_);
   keys_.back() = h.kv_heads * key_dim_;

@@ -3,6 +3,7 @@
 // machines).
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "cache/kv_store.hpp"
@@ -68,5 +69,7 @@ double exchange_bytes(const Hyperparameters& h);
 
 /// The most ranks that can share a layer.
 std::int64_t most_members(const Hyperparameters& h);
+/// The beginning of an error: so many members, each a `what`, are more than most_members().
+std::string too_many(const Hyperparameters& h, std::int64_t members, const char* what);
 
 }  // namespace yamata

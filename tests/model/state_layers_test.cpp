@@ -5,6 +5,7 @@
 
 #include "node/error.hpp"
 #include "src/model/hyperparameters.hpp"
+#include "src/model/shard.hpp"
 #include "tests/model/support.hpp"
 
 namespace yamata {
@@ -46,6 +47,7 @@ TEST(StateLayers, areEveryFewOrListed_andMustBePossible) {
   file.metadata["qwen35.attention.recurrent_layers"] = std::vector<bool>{false, true, true, false, false};
   EXPECT_EQ(recurrent(), "assaaa");
   EXPECT_EQ(shaped(file).state.key_head_of(3), 1) << "in turn";
+  EXPECT_EQ(too_many(shaped(file), 2, "rank"), "2 ranks share a layer with a gated delta rule, which cannot be cut");
   file.metadata["qwen35.attention.recurrent_layers"] = std::vector<bool>{true};
   expect_refused(file, "recurrent_layers has 1 values for 5 layers");
   file.metadata.erase("qwen35.attention.recurrent_layers");

@@ -119,8 +119,7 @@ std::int64_t sharing_units(const std::vector<UnitSpec>& specs, bool layered) {
 void require_fit(const std::vector<UnitSpec>& specs, const Hyperparameters& h, bool layered, const char* flag) {
   const std::int64_t sharing = sharing_units(specs, layered);
   if (sharing <= 1 || sharing <= most_members(h)) return;
-  throw UsageError(fmt::format("{}: {} share a layer that can be cut into {}; name at most {}", flag, counted(sharing, "unit"),
-                               counted(most_members(h), "piece"), counted(most_members(h), "unit")));
+  throw UsageError(fmt::format("{}: {}; name at most {}", flag, too_many(h, sharing, "unit"), counted(most_members(h), "unit")));
 }
 
 std::vector<int> cpus_of(const std::vector<UnitSpec>& specs, const Topology& topology) {
