@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "node/error.hpp"
 
@@ -22,15 +23,16 @@ StateCells::StateCells(std::int32_t table_cells, StateCounts counts)
   std::iota(free_.rbegin(), free_.rend(), 0);
 }
 
+/// The latest run has written its state.
 void StateCells::adopt() {
-  if (!written_) return;
-  latest_ = *written_;
-  states_[static_cast<std::size_t>(latest_)] = written_token_;
-  written_.reset();
+  if (!kept_) return;
+  latest_ = *kept_;
+  states_[static_cast<std::size_t>(latest_)] = kept_token_;
 }
 
 const StatePlan& StateCells::plan(const CellTable& table, std::span<const Placement> batch, const BatchCells& cells) {
-  written_.reset();
+  if (std::exchange(written_, false)) adopt();
+  kept_.reset();
   forget(cells.cells());
   nodes_.clear();
   for (std::size_t row = 0; row < batch.size(); ++row) {
@@ -119,8 +121,8 @@ void StateCells::keep_state(const CellTable& table, std::span<const Placement> b
   if (state < 0) return;
   last->keep = state;
   states_[static_cast<std::size_t>(state)] = {};
-  written_ = state;
-  written_token_ = last->token;
+  kept_ = state;
+  kept_token_ = last->token;
 }
 
 /// A state that this run does not read: of a token that is not in the table any more, or of any but the latest.
@@ -138,7 +140,7 @@ std::int32_t StateCells::free_state(const CellTable& table) const {
 /// Inputs are kept of tokens that the kept state does not contain.
 void StateCells::keep_inputs(const CellTable& table, std::span<const Placement> batch) {
   const auto contained = [&](const Node& node) {
-    return written_ && of_text(batch[static_cast<std::size_t>(node.row)]) && node.token.position <= written_token_.position;
+    return kept_ && of_text(batch[static_cast<std::size_t>(node.row)]) && node.token.position <= kept_token_.position;
   };
   const auto needs = [&](const Node& node) { return node.row >= 0 && !contained(node); };
   make_room(table, static_cast<std::size_t>(std::ranges::count_if(nodes_, needs)));

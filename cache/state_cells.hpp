@@ -25,10 +25,11 @@ class StateCells {
   /// Number of states in memory: the text's, and the one that a run writes.
   static constexpr std::int32_t kStates = 2;
 
-  /// Call it before the next run if the latest one wrote its state.
-  void adopt();
-  /// Plans a run whose tokens have been placed in the table. The text is sequence 0, and no token is placed before its end. Throws
-  /// ClusterError if the text has no state from which this run could begin, or if more inputs are needed than there are.
+  /// A run sets this to true when its last layer has written its state.
+  bool* written() { return &written_; }
+  /// Plans a run whose tokens have been placed in the table, when the run before has ended. The text is sequence 0, and no token is placed
+  /// before its end. Throws ClusterError if the text has no state from which this run could begin, or if more inputs are needed than there
+  /// are.
   const StatePlan& plan(const CellTable& table, std::span<const Placement> batch, const BatchCells& cells);
 
  private:
@@ -47,6 +48,7 @@ class StateCells {
     std::array<std::int32_t, StateShape::kTaps> columns{};
   };
 
+  void adopt();
   void forget(std::span<const CellId> cells);
   std::int32_t find_before(const CellTable& table, const Placement& token, std::span<const CellId> seen, Node& node);
   std::int32_t state_after(CellId cell) const;
@@ -65,8 +67,9 @@ class StateCells {
   std::vector<std::int32_t> input_of_, node_of_;  // by cell of the table; -1: none
   std::vector<std::int32_t> free_;                // inputs, the next one last
   std::int32_t latest_ = -1;                      // the state that was written last
-  std::optional<std::int32_t> written_;           // the state that the latest run writes
-  Token written_token_;
+  std::optional<std::int32_t> kept_;              // the state that the latest run writes
+  Token kept_token_;
+  bool written_ = false;  // it has done so
 
   std::vector<Node> nodes_;
   std::vector<StateStep> steps_;

@@ -71,6 +71,7 @@ class Simulator {
 
   const SimulationOptions& flags_;
   std::optional<ModelFile> model_;
+  bool draft_has_states_ = false;
   Numbers numbers_;
   std::string measured_;
 };
@@ -160,6 +161,7 @@ void Simulator::take_models() {
   if (flags_.draft_models.empty()) return;
   const ModelFile draft = ModelFile::open(flags_.draft_models[0]);
   require_common_vocabulary(*model_, draft);
+  draft_has_states_ = draft.h.is_recurrent();
   if (numbers_.draft_ms == 0) numbers_.draft_ms = numbers_.target_ms * bytes(draft) / bytes(*model_);
 }
 
@@ -217,6 +219,8 @@ Scenario Simulator::scenario(Shape shape, const std::string& strategy, const Num
   s.drafters.assign(static_cast<std::size_t>(drafts), nanoseconds(numbers.draft_ms));
   s.draft_on_head = drafts > 0 && layout[1].ranks.front() == 0;
   s.draft_heads = numbers.draft_heads;
+  s.states = model_ && model_->h.is_recurrent();
+  s.draft_states = draft_has_states_;
   s.interrupted = &g_interrupted;
   s.slowness.assign(static_cast<std::size_t>(ranks), 1.0);
   for (const auto& [rank, factor] : numbers.measured(s.groups) ? flags_.slow : numbers.slow) {

@@ -51,6 +51,10 @@ std::unique_ptr<SyntheticText> make_text(const Scenario& s) {
 
 std::size_t count_own(const Scenario& s) { return s.draft_on_head ? 0 : s.drafters.size(); }
 
+std::int32_t state_inputs(std::int32_t cells, std::int32_t guesses) {
+  return static_cast<std::int32_t>(std::min<std::int64_t>(cells, StateCells::enough(StepCost::kWidest, guesses)));
+}
+
 Cluster::Cluster(const Scenario& scenario)
     : scenario_(scenario),
       text_(make_text(scenario)),
@@ -80,6 +84,7 @@ void Cluster::add_target() {
   shape.vocabulary = text_->vocabulary();
   shape.cells = scenario_.decode.context + scenario_.decode.guess_cells;
   shape.sequences = scenario_.decode.sequences.end;
+  if (scenario_.states) shape.state_inputs = state_inputs(shape.cells, scenario_.decode.guess_cells);
   shape.operations = std::max(1, kOperationsPerLayer * scenario_.layers / stages);
   shape.logits = [this](std::uint64_t prefix, std::span<float> logits) { text_->target_logits(prefix, logits); };
   std::vector<TableShape> shapes;
@@ -102,6 +107,7 @@ void Cluster::add_drafters() {
   shape.vocabulary = text_->vocabulary();
   shape.cells = scenario_.decode.context + scenario_.draft.credit;
   shape.sequences = scenario_.draft.credit + 1;
+  if (scenario_.draft_states) shape.state_inputs = state_inputs(shape.cells, scenario_.draft.credit);
   shape.operations = kOperationsPerLayer * 16;
   shape.width = scenario_.draft_width;
   for (std::size_t d = 0; d < scenario_.drafters.size(); ++d) {

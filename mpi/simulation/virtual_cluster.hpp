@@ -14,17 +14,18 @@ namespace yamata::simulation {
 
 /// Everything a run depends on: the same scenario gives the same outcome to the nanosecond.
 struct Scenario {
-  std::vector<Nanoseconds> stages;       ///< time of one row on each rank of the target, for its layers and columns
-  std::vector<int> groups;               ///< ranks that share each stage, in order; empty: one each
-  double exchange_bytes = 27'000;        ///< bytes of the exchanges per row and layer, see shard.hpp; default: a 7B model
-  std::map<int, Nanoseconds> exchanges;  ///< time of one exchange in a one-row run, by number of members, if measured
-  std::vector<Nanoseconds> drafters;     ///< time of one evaluation of one row on each drafter, each on a rank of its own
-  bool draft_on_head = false;            ///< the only drafter takes turns with rank 0's layers instead
-  bool draft_heads = false;              ///< the drafters are draft heads that read the target's last hidden states
-  std::vector<double> slowness;          ///< per rank; as many as there are ranks
-  WidthCost width, draft_width;          ///< of the target and the drafters
-  std::vector<WidthCost> rank_widths;    ///< per rank of the target; empty: `width` for all
-  int layers = 32;                       ///< of the target; a cancelled run is stopped between the operations of its layers
+  std::vector<Nanoseconds> stages;            ///< time of one row on each rank of the target, for its layers and columns
+  std::vector<int> groups;                    ///< ranks that share each stage, in order; empty: one each
+  double exchange_bytes = 27'000;             ///< bytes of the exchanges per row and layer, see shard.hpp; default: a 7B model
+  std::map<int, Nanoseconds> exchanges;       ///< time of one exchange in a one-row run, by number of members, if measured
+  std::vector<Nanoseconds> drafters;          ///< time of one evaluation of one row on each drafter, each on a rank of its own
+  bool draft_on_head = false;                 ///< the only drafter takes turns with rank 0's layers instead
+  bool draft_heads = false;                   ///< the drafters are draft heads that read the target's last hidden states
+  bool states = false, draft_states = false;  ///< layers of the target, or of the drafts, have states
+  std::vector<double> slowness;               ///< per rank; as many as there are ranks
+  WidthCost width, draft_width;               ///< of the target and the drafters
+  std::vector<WidthCost> rank_widths;         ///< per rank of the target; empty: `width` for all
+  int layers = 32;                            ///< of the target; a cancelled run is stopped between the operations of its layers
   NetworkOptions network;
   RowWidths widths;
   Nanoseconds head = 50'000;  ///< the head's own work per token of text

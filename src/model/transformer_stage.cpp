@@ -163,10 +163,7 @@ void TransformerStage::start(const StageBatch& batch, const std::atomic<bool>* s
 void TransformerStage::place(const StageBatch& batch) {
   window_cells_ ? window_cells_->place(cells_, batch.placements, batch_cells_, window_batch_)
                 : cells_.place(batch.placements, batch_cells_);
-  if (state_cells_) {
-    if (std::exchange(states_written_, false)) state_cells_->adopt();
-    state_plan_ = &state_cells_->plan(cells_, batch.placements, batch_cells_);
-  }
+  if (state_cells_) state_plan_ = &state_cells_->plan(cells_, batch.placements, batch_cells_);
   visible_.clear();
   in_window_.clear();
   const auto width = static_cast<std::size_t>(h_.rotary_dim), window = static_cast<std::size_t>(h_.layer.window);
@@ -198,7 +195,7 @@ LayerCache TransformerStage::cache_of(std::size_t layer) {
           .query_scales = buffers_.query_scales.data(),
           .plan = state_plan_,
           .states = states_[layer],
-          .finished = last_states ? &states_written_ : nullptr};
+          .finished = last_states && state_cells_ ? state_cells_->written() : nullptr};
 }
 
 void TransformerStage::build(const StageBatch& batch) {

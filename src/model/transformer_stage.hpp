@@ -97,7 +97,6 @@ class TransformerStage final : public StageModel {
   std::optional<WindowCells> window_cells_;  // if layers with a window have fewer cells
   std::optional<StateCells> state_cells_;    // if layers have states
   const StatePlan* state_plan_ = nullptr;
-  bool states_written_ = false;  // by the latest run, in all layers
   ComputeUnit& unit_;
   std::vector<UnitLayers> units_;  // in the order of their layers
   bool keeps_columns_ = false;

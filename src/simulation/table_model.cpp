@@ -57,10 +57,12 @@ TableModel::TableModel(TableShape shape, TableUnit& unit)
       contents_(static_cast<std::size_t>(shape_.cells), 0xdeadbeef),
       window_contents_(static_cast<std::size_t>(shape_.window_cells), 0xdeadbeef) {
   if (shape_.window_cells > 0) window_cells_.emplace(shape_.cells, shape_.window_cells, shape_.window);
+  if (shape_.state_inputs > 0) states_.emplace(shape_.cells, StateCounts{shape_.state_inputs, StateCells::kStates});
 }
 
 void TableModel::start(const StageBatch& batch, const std::atomic<bool>* stop) {
   window_cells_ ? window_cells_->place(cells_, batch.placements, placed_, in_window_) : cells_.place(batch.placements, placed_);
+  if (states_) states_->begin(cells_, batch.placements, placed_);
   logit_rows_.assign(batch.logit_rows.begin(), batch.logit_rows.end());
   feature_rows_.assign(batch.feature_rows.begin(), batch.feature_rows.end());
   feature_layers_.clear();
@@ -81,11 +83,13 @@ void TableModel::start(const StageBatch& batch, const std::atomic<bool>* stop) {
   unit_.begin(shape_, tokens_.size(), stop, [this](bool completed) { compute(completed); });
 }
 
-/// The prefix that a row sees. A layer with a window must see the end of it.
+/// The prefix that a row sees. A layer with a window must see the end of it, one with states must have the state after all of it.
 std::uint64_t TableModel::prefix_of(std::size_t row) const {
   const std::span<const CellId> seen = placed_.visible(row);
   std::uint64_t prefix = 1;
-  for (const CellId cell : seen) prefix = mix(prefix, content(cell));
+  std::vector<std::uint64_t> tokens;
+  for (const CellId cell : seen) prefix = mix(prefix, tokens.emplace_back(content(cell)));
+  if (states_ && !states_->is_right(row, tokens)) prefix = mix(prefix, 1);
   if (!window_cells_) return prefix;
   const std::span<const CellId> in_window = in_window_.visible(row);
   if (in_window.size() != std::min(seen.size(), static_cast<std::size_t>(shape_.window))) return mix(prefix, 0);
@@ -106,6 +110,7 @@ void TableModel::compute(bool completed) {
     contents_[static_cast<std::size_t>(cell)] = completed ? tokens_[row] ^ salt_ : mix(tokens_[row], 13);
     if (window_cells_) window_contents_[static_cast<std::size_t>(in_window_.cells()[row])] = contents_[static_cast<std::size_t>(cell)];
   }
+  if (states_) states_->compute(tokens_, completed);
   for (std::size_t row = 0; row < tokens_.size(); ++row) {
     std::uint64_t prefix = prefix_of(row);
     // Every stage must have seen the same prefix.

@@ -9,6 +9,7 @@
 
 #include "cache/window_cells.hpp"
 #include "src/model/stage_model.hpp"
+#include "src/simulation/state_table.hpp"
 #include "src/simulation/virtual_exchange.hpp"
 #include "src/simulation/width_cost.hpp"
 
@@ -36,6 +37,7 @@ RowHashes hashes_of(std::span<const float> row);
 struct TableShape {
   std::int32_t stage = 0, stages = 1, cells = 0, sequences = 1, vocabulary = 8;
   std::int32_t window = 0, window_cells = 0;          ///< 0: none; else the contents of WindowCells are checked, too
+  std::int32_t state_inputs = 0;                      ///< 0: none; else a layer with states keeps so many tokens' inputs
   int operations = 1;                                 ///< per run
   std::int32_t member = 0, members = 1;               ///< of the ranks that share the stage
   VirtualExchange* exchange = nullptr;                ///< their exchange after every operation
@@ -111,6 +113,7 @@ class TableModel final : public TableStage {
 
   std::optional<WindowCells> window_cells_;
   BatchCells in_window_;
+  std::optional<StateTable> states_;
   std::uint64_t salt_;
   std::vector<std::uint64_t> contents_, window_contents_;        // per cell
   std::vector<std::uint64_t> tokens_, prefixes_, own_prefixes_;  // per row; the first two as received

@@ -80,7 +80,6 @@ class Scene {
 
   /// A run of these tokens. If it is left before its end, its results are not used.
   void run(const std::vector<int>& tokens, const std::vector<Placement>& placements, bool ends = true) {
-    if (std::exchange(finished_, false)) states_.adopt();
     table_.place(placements, cells_);
     const StatePlan& plan = states_.plan(table_, placements, cells_);
     std::vector<State> expected;
@@ -97,7 +96,7 @@ class Scene {
       columns.resize(StateShape::kTaps, 0);
       ASSERT_EQ(rows[row].columns, columns) << "row " << row;
     }
-    finished_ = ends;
+    *states_.written() = ends;
     replayed_ += std::ranges::count_if(plan.steps, [](const StateStep& step) { return step.row < 0; });
   }
 
@@ -183,7 +182,6 @@ class Scene {
   CellTable table_;
   BatchCells cells_;
   std::map<CellId, int> token_of_;
-  bool finished_ = false;
   std::int64_t replayed_ = 0;
 };
 
@@ -205,7 +203,7 @@ TEST(StateCells, ATextThatGoesOnWhereItHasNoState_isRefused) {
   const std::vector<Placement> text{{0, -1, {0, 1}}, {1, -1, {0, 1}}, {2, -1, {0, 1}}};
   table.place(text, cells);
   states.plan(table, text, cells);
-  states.adopt();
+  *states.written() = true;
   table.remove({0, 1}, {2, kUnbounded});  // the only state is that of the removed token
   const std::vector<Placement> next{{2, -1, {0, 1}}};
   table.place(next, cells);

@@ -133,6 +133,7 @@ Scenario Scenario::random(std::uint64_t seed) {
     s.decode.grammar = random_grammar(seed, s.vocabulary);
     s.decode.logits = 0;
   }
+  s.states = draw.chance(50);
   return s;
 }
 
@@ -144,6 +145,7 @@ std::string Scenario::describe() const {
       decode.sequences.end, decode.context, prompt, decode.generate, sampling.temperature, decode.cancel ? "" : ", no cancel",
       decode.continuous ? "" : ", not continuous");
   if (window > 0) text += fmt::format(", a window of {}", window);
+  if (states) text += ", states";
   if (!decode.reuse_tree) text += ", anew at every acceptance";
   if (decode.lookup && decode.lookahead.on())
     text += fmt::format(", lookahead of {} by {}", decode.lookahead.window, decode.lookahead.ngram);

@@ -39,6 +39,7 @@ struct Scenario {
   bool unplayable_speeds = false;
   /// number of tokens that a token sees in layers with a window, which have as few cells as possible; 0: no such layers
   std::int32_t window = 0;
+  bool states = false;  ///< target and drafts have layers with states, and as few of their tokens' inputs as possible
   std::optional<std::size_t> drafter_that_dies;
 
   static Scenario random(std::uint64_t seed);

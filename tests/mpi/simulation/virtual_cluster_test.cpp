@@ -54,6 +54,15 @@ TEST(VirtualCluster, DrafterThatDiesUnnoticed_holdsTheTextUpOnce) {
   }
 }
 
+TEST(VirtualCluster, LayersWithStates_giveTheSameTextAtTheSameTimes) {
+  Scenario s = longer(real(3, Strategy::kPipeInfer));
+  const Outcome without = simulate(s);
+  s.states = s.draft_states = true;
+  const Outcome with = simulate(s);
+  EXPECT_TRUE(with.exact);
+  EXPECT_EQ(with.arrived, without.arrived);
+}
+
 TEST(VirtualCluster, SameScenario_givesTheSameOutcomeToTheNanosecond) {
   Scenario s = real(5, Strategy::kPipeInfer);
   const Outcome first = simulate(s), again = simulate(s);
