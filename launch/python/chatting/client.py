@@ -9,6 +9,7 @@ from common import files
 from common.problem import Problem
 
 CONNECT_S = 10
+WANTS_KEY = 'the server wants a key, or does not know this one; name a file with it: --api-key-file'
 SILENCE_S = 60  # launch/serve says something every second
 
 
@@ -73,11 +74,16 @@ class Client:
             value = {}
         return response.status, value if isinstance(value, dict) else {}
 
+    def check_key(self):
+        """Raises Problem (2) if the server wants another key."""
+        if self.get('/v1/models')[0] == 401:
+            raise Problem(WANTS_KEY, 2)
+
     def stream(self, body):
         """The events of an answer, as objects, one after another. Raises Problem (2) if the server refuses or ends it."""
         with self.request('POST', '/v1/chat/completions', body | {'stream': True}) as response:
             if response.status == 401:
-                raise Problem('the server wants a key, or does not know this one; name a file with it: --api-key-file', 2)
+                raise Problem(WANTS_KEY, 2)
             if response.status != 200:
                 raise Problem(message_of(response.read(1 << 20), response.status), 2)
             while line := response.readline():

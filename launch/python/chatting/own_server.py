@@ -1,6 +1,7 @@
 """Starts launch/serve for one chat, and waits until a server has loaded its model."""
 import contextlib
 import ctypes
+import os
 import signal
 import socket
 import subprocess
@@ -27,13 +28,13 @@ def end_with_parent():
 
 
 class OwnServer(contextlib.AbstractContextManager):
-    """launch/serve with some flags, on a port of its own, until the end of the block. `url`: where it is. What it says is passed on to
-    standard error only when it has failed: it would be in the middle of the chat."""
+    """launch/serve with some flags, on a port of its own, until the end of the block. `url`: where it is. Of what it says, warnings are
+    passed on to standard error before the chat begins, and later the cause of its end: all else would be in the middle of the chat."""
 
     def __init__(self, flags):
         self.port = free_port()
         self.url = f'http://127.0.0.1:{self.port}'
-        self.said = tempfile.TemporaryFile()
+        self.said, self.heard, self.served = tempfile.TemporaryFile(), 0, False
         with interrupt.postponed():
             # A session of its own: Ctrl-C ends an answer, not the server.
             self.process = subprocess.Popen([places.LAUNCH / 'serve', *flags, '--port', str(self.port)], stdin=subprocess.DEVNULL,
@@ -58,11 +59,28 @@ class OwnServer(contextlib.AbstractContextManager):
         self.check()
 
     def check(self):
-        """Raises Problem with its exit code if it has ended, after what it has said."""
-        if (code := self.process.poll()) is not None:
-            self.said.seek(0)
-            sys.stderr.write(self.said.read().decode(errors='replace'))
-            raise Problem('the server has ended', code if code > 0 else 2)
+        """Raises Problem with its exit code if it has ended, and says why."""
+        if (code := self.process.poll()) is None:
+            return
+        lines, why = self.news(), ''
+        if self.served:
+            why = ''.join(': ' + line.removeprefix('serve: ') for line in lines if line.startswith('serve: '))
+        else:
+            sys.stderr.write(''.join(line + '\n' for line in lines))
+        raise Problem('the server has ended' + why, code if code > 0 else 2)
+
+    def serves(self):
+        """Passes its warnings on."""
+        self.served = True
+        for line in self.news():
+            if line.startswith('warning: '):
+                print(line, file=sys.stderr)
+
+    def news(self):
+        """The lines that it has said since the last call."""
+        data = os.pread(self.said.fileno(), os.fstat(self.said.fileno()).st_size - self.heard, self.heard)
+        self.heard += len(data)
+        return data.decode(errors='replace').splitlines()
 
 
 def wait_until_loaded(client, check=None):

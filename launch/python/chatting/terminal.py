@@ -112,9 +112,9 @@ class Terminal:
                 self.obey(line)
             except Problem as problem:
                 sys.stdout.flush()
-                print(f'chat: {problem}', file=sys.stderr)
                 if problem.code == 2:
                     self.check()
+                print(f'chat: {problem}', file=sys.stderr)
                 if not self.lines.terminal:
                     return problem.code
 

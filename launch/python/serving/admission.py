@@ -19,6 +19,7 @@ class Generation:
         self.number, self.over, self.cancelled = None, False, False
         self.begin, self.sent, self.first = time.monotonic(), None, None
         self.tokens, self.prompt_tokens, self.computed = 0, 0, 0
+        self.response = None  # the id that the response has
 
 
 class Queue:

@@ -20,11 +20,14 @@ def event(value):
 
 class Answering:
     """The generations of one request. `choices`: a Choice for each. `prompts`: how many different prompts they have, in equal numbers.
-    Reads their messages until all have ended; at the end of the block, those that are still going on are cancelled."""
+    `response`: the id of the answer. Reads their messages until all have ended; at the end of the block, those that are still going on
+    are cancelled."""
 
-    def __init__(self, request, queue, messages, choices, prompts=1):
+    def __init__(self, request, queue, messages, choices, response, prompts=1):
         self.request, self.queue, self.choices, self.prompts = request, queue, choices, prompts
         self.generations, self.inbox = queue.admit(messages)
+        for generation in self.generations:
+            generation.response = response
         self.open, self.gone, self.cut = len(messages), False, set()
 
     def __enter__(self):

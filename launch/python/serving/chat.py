@@ -102,7 +102,7 @@ async def chat(server, request):
     params = {'prompt': 'messages', 'schema': 'tools' if prompt.forced else 'response_format'}
     choices = [Choice(make_parser(), drop, stops if special else (), parallel, style.short_ids, params) for _ in seeds]
     head = {'id': 'chatcmpl-' + secrets.token_hex(12), 'object': 'chat.completion', 'created': int(time.time()), 'model': server.name}
-    with Answering(request, server.queue, asked, choices) as answering:
+    with Answering(request, server.queue, asked, choices, head['id']) as answering:
         if stream:
             await ChatStream(answering, head | {'object': 'chat.completion.chunk'}, top, usage, wanted['seed']).answer()
         else:

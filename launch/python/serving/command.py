@@ -107,10 +107,11 @@ class Service:
         if self.interrupts:
             return 0 if self.served else 130
         if self.server.template is None:
-            if code == 1:
+            if code == 1 and 'is not a flag' in self.engine.last_error:
                 self.terminal.say("serve: flags that are not the engine's are listed by launch/serve --help")
             return code if code in (1, 2, 3) else LOST  # the engine has said why
-        self.terminal.say(f'serve: the engine was lost ({self.engine.why}; exit code {code}); start again')
+        code_said = f'; exit code {code}' if code >= 0 else ''  # else a signal, which has been said
+        self.terminal.say(f'serve: the engine was lost ({self.engine.why}{code_said}); start again')
         return LOST
 
 

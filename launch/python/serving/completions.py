@@ -68,7 +68,7 @@ async def completions(server, request):
     choices = [Choice(params={'schema': 'response_format'}) for _ in asked]
     head = {'id': 'cmpl-' + secrets.token_hex(12), 'object': 'text_completion', 'created': int(time.time()), 'model': server.name}
     heads = [text for text in heads for _ in range(count)]
-    with Answering(request, server.queue, asked, choices, len(prompts)) as answering:
+    with Answering(request, server.queue, asked, choices, head['id'], len(prompts)) as answering:
         if stream:
             await TextStream(heads, answering, head, top, usage, wanted['seed']).answer()
         else:

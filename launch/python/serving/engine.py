@@ -66,6 +66,7 @@ class Engine:
         self.process, self.listeners, self.last_number = None, {}, 0
         self.joined, self.silent_ticks, self.begin = [], 0, time.monotonic()
         self.code, self.alive, self.cause, self.end_kind = None, {}, '', 'lost'
+        self.last_error = ''
 
     async def run(self):
         """Starts it, and returns its exit code when it has ended."""
@@ -86,7 +87,8 @@ class Engine:
             await errors
         finally:
             watch.cancel()
-            self.lose('the engine has ended')
+            killed = self.code is not None and self.code < 0
+            self.lose(f'it was killed by signal {-self.code}' if killed else 'the engine has ended')
         return self.code
 
     def take_line(self, data):
@@ -101,6 +103,7 @@ class Engine:
         while data := await self.process.stderr.readline():
             line = data.decode(errors='replace').rstrip('\n')
             self.said(line)
+            self.last_error = line
             self.cause = self.cause or cause_of(line)
             if KILLED.match(line) and self.state != 'loading':
                 self.lose(self.cause)

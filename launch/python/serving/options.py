@@ -3,13 +3,14 @@ import re
 
 from common.flags import Parser, number
 
-EPILOG = 'All other flags are those of `yamata engine`, such as -c, --threads, -md, --heads, --layer-split, --cache-tokens, --timeout (20).'
+EPILOG = ('All other flags are those of `yamata engine`, such as -c, --threads, -md, --heads, --layer-split, --cache-tokens and '
+          '--timeout (20 seconds here).')
 
 
 def parser(doc):
     made = Parser(doc, epilog=EPILOG, usage='%(prog)s -m MODEL [--hostfile FILE | --ranks N] [--port PORT] [flags of the engine]',
                   allow_abbrev=False)
-    made.add_argument('-m', '--model', metavar='MODEL', required=True, help='GGUF file')
+    made.add_argument('-m', '--model', metavar='MODEL', required=True, help='GGUF file; launch/get-model downloads some')
     where = made.add_argument_group('machines (without these: one process on this machine)')
     where.add_argument('--hostfile', metavar='FILE', help='a rank on each machine of this host file')
     where.add_argument('--ranks', type=number(int, 1, 4096), metavar='N', help='so many ranks, on this machine or those of --hostfile')
@@ -25,9 +26,9 @@ def parser(doc):
     says.add_argument('--chat-template-file', metavar='FILE', help="a Jinja template instead of the model's own")
     says.add_argument('--temp', type=number(float, 0, 100), default=0.8, metavar='T', help='temperature of requests without one '
                       '(default: 0.8)')
-    says.add_argument('--top-k', type=number(int, 0), default=40, metavar='K', help='likewise (default: 40)')
-    says.add_argument('--top-p', type=number(float, 0, 1), default=0.95, metavar='P', help='likewise (default: 0.95)')
-    says.add_argument('--min-p', type=number(float, 0, 1), default=0.05, metavar='P', help='likewise (default: 0.05)')
+    says.add_argument('--top-k', type=number(int, 0), default=40, metavar='K', help='top-k of requests without one (default: 40)')
+    says.add_argument('--top-p', type=number(float, 0, 1), default=0.95, metavar='P', help='top-p of requests without one (default: 0.95)')
+    says.add_argument('--min-p', type=number(float, 0, 1), default=0.05, metavar='P', help='min-p of requests without one (default: 0.05)')
     says.add_argument('--queue', type=number(int, 0, 100000), default=64, metavar='N',
                       help='texts that may wait for the engine; more are refused with 429 (default: 64)')
     says.add_argument('--log', metavar='FILE', help='a line of JSON per request, without its text; the file rotates')

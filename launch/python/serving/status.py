@@ -40,8 +40,8 @@ async def slots(server, request):
     server.require_ready()
     queue, now = server.queue, time.monotonic()
     running = [{'id': i, 'n_ctx': server.engine.ready.get('context'), 'is_processing': True, 'id_task': it.number,
-                'n_prompt_tokens': it.prompt_tokens, 'n_prompt_computed': it.computed, 'next_token': [{'n_decoded': it.tokens}],
-                'seconds': round(now - it.sent, 3)} for i, it in enumerate(queue.running)]
+                'response': it.response, 'n_prompt_tokens': it.prompt_tokens, 'n_prompt_computed': it.computed,
+                'next_token': [{'n_decoded': it.tokens}], 'seconds': round(now - it.sent, 3)} for i, it in enumerate(queue.running)]
     idle = [{'id': i, 'n_ctx': server.engine.ready.get('context'), 'is_processing': False}
             for i in range(len(running), queue.slots())]
     await request.reply_json(running + idle)

@@ -293,9 +293,9 @@ class OwnServer(unittest.TestCase):
     def setUp(self):
         self.folder = scene.build_folder(self.enterContext(tempfile.TemporaryDirectory()))
 
-    def run_chat(self, *flags, text=''):
+    def run_chat(self, *flags, text='', **environment):
         return subprocess.run([CHAT, *flags], input=text, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
-                              env=os.environ | {'YAMATA_BUILD': str(self.folder)})
+                              env=os.environ | {'YAMATA_BUILD': str(self.folder), **environment})
 
     def processes(self):
         """Command lines that name this test's folder."""
@@ -323,7 +323,18 @@ class OwnServer(unittest.TestCase):
     def test_an_engine_that_is_lost_ends_the_chat(self):
         done = self.run_chat('-m', f'{self.folder}/model.gguf', text='«die»\nhello\n')
         self.assertEqual((done.returncode, done.stdout), (3, '\n'), done.stderr)
-        self.assertIn('chat: the server has ended', done.stderr)
+        self.assertRegex(done.stderr, r'^chat: the server has ended: the engine was lost \(.*; start again\n$')
+
+    def test_warnings_are_passed_on(self):
+        done = self.run_chat('-m', f'{self.folder}/model.gguf', ENGINE_TEMPLATE='')
+        self.assertRegex(done.stderr, '^warning: the model has no chat template')
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_its_port_is_not_chosen(self):
+        for port in ['--port', '80'], ['--port=80']:
+            done = self.run_chat('-m', f'{self.folder}/model.gguf', *port)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn('a chat has a server of its own, at a free port', done.stderr)
 
 
 if __name__ == '__main__':

@@ -46,7 +46,7 @@ def angle(colour: str) -> float:
 ```
 
 | colour | wavelength | angle |
-|---|---|---|
+|---|:-:|--:|
 | red | 700 nm | 42.4° |
 | violet | 400 nm | 40.6° |
 
@@ -54,7 +54,7 @@ def angle(colour: str) -> float:
 
 That is all; snake_case_words and 2 * 3 * 4 stay as they are.
 '''
-ANSWERS = {'hostile': HOSTILE, 'markdown': MARKDOWN, 'long': 'All work and no play makes a dull machine.\n\n' * 1500,
+ANSWERS = {'nothing': '', 'hostile': HOSTILE, 'markdown': MARKDOWN, 'long': 'All work and no play makes a dull machine.\n\n' * 1500,
            'wide': ('All work and no play makes a dull machine. ' * 20 + '\n\n') * 50}
 RANKS = [{'rank': 0, 'host': 'kitchen', 'role': 'head', 'layers': '0-9', 'share': 1, 'device': 'cpu'},
          {'rank': 1, 'host': 'attic', 'role': 'stage', 'layers': '10-17', 'share': 1, 'device': 'cpu'},
@@ -67,14 +67,15 @@ PROPS = {'model_alias': 'SmolLM2-135M-Instruct', 'total_slots': 1, 'layout': 'pi
 class Double(http.server.ThreadingHTTPServer):
     """`bodies`: the chat requests that came; `left`: how many clients went away before the end of an answer. `go_on`: an Event; while it is
     cleared, the answers to "slow" wait after their first words. `loaded`: the share of the model; below 1 it
-    loads. `looks`: how often /health was asked. `props`: what /props answers. `pause_s`: seconds between two words."""
+    loads. `looks`: how often /health was asked. `props`: what /props answers.
+    `response`: which one its slot makes. `pause_s`: seconds between two words."""
     daemon_threads = True
 
     def __init__(self, port=0, key=None):
         super().__init__(('127.0.0.1', port), Handler)
         self.key, self.bodies, self.left, self.loaded, self.pause_s = key, [], 0, 1.0, 0
         self.go_on, self.busy, self.tokens, self.growing = threading.Event(), 0, 0, 0
-        self.went, self.looks, self.props = threading.Semaphore(0), 0, PROPS
+        self.went, self.looks, self.props, self.response = threading.Semaphore(0), 0, PROPS, 'chatcmpl-1'
         self.url = f'http://127.0.0.1:{self.server_address[1]}'
 
     def __enter__(self):
@@ -125,8 +126,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if path == '/metrics':
             return self.send(200, self.metrics().encode(), {'content-type': 'text/plain; version=0.0.4'})
         known = {'/props': self.server.props, '/models': {'object': 'list', 'data': [{'id': PROPS['model_alias'], 'object': 'model'}]},
-                 '/slots': [{'id': 0, 'is_processing': self.server.busy > 0, 'n_prompt_tokens': 12, 'n_prompt_computed': 5,
-                             'next_token': [{'n_decoded': self.server.growing}]}]}
+                 '/slots': [{'id': 0, 'is_processing': self.server.busy > 0, 'response': self.server.response,
+                             'n_prompt_tokens': 12, 'n_prompt_computed': 5, 'next_token': [{'n_decoded': self.server.growing}]}]}
         return self.send(200, known[path]) if path in known else self.refuse(404, f'there is no {path}')
 
     def metrics(self):

@@ -1,8 +1,10 @@
 // Asking the model, and what its answer brings.
 
+const tokensOf = count => `${count} ${count === 1 ? 'token' : 'tokens'}`;
+
 function figuresOf({timings, usage}) {
   const parts = [], tokens = timings?.predicted_n ?? usage?.completion_tokens;
-  if (tokens) parts.push(`${tokens} tokens`);
+  if (tokens) parts.push(tokensOf(tokens));
   if (timings?.predicted_per_second) parts.push(`${timings.predicted_per_second.toFixed(1)} tokens/s`);
   if (timings?.prompt_ms) parts.push(`first after ${(timings.prompt_ms / 1000).toFixed(2)} s`);
   if (timings?.draft_n) parts.push(`${Math.round(100 * (timings.draft_n_accepted ?? 0) / timings.draft_n)} % of guesses accepted`);
@@ -27,7 +29,9 @@ function take(message, event, started) {
     if (event.comment && event.comment !== 'ping') message.note = sentence(event.comment);
     return;
   }
+  answering.response ??= event.id;
   const choice = event.choices?.[0], delta = choice?.delta ?? {};
+  if ((delta.content || delta.reasoning_content) && !message.content && !message.thinking) delete message.figures; // of the prompt
   if (delta.reasoning_content) message.thinking = (message.thinking ?? '') + delta.reasoning_content;
   if (delta.content) {
     delete message.note;
@@ -43,6 +47,7 @@ function take(message, event, started) {
 
 function explain(error) {
   if (error.code === 'context_length_exceeded') {
+    if (chat.messages.length <= 2) return 'The message does not fit into the model’s context. Edit it, to make it shorter.';
     return 'The chat no longer fits into the model’s context. Edit an earlier message, or begin a new chat.';
   }
   if (error.status === 401) return 'The server asks for a key. Retry to enter it.';
@@ -68,10 +73,12 @@ async function answer() {
     const response = await call('v1/chat/completions', {method: 'POST', headers: {'Content-Type': 'application/json'},
       body: JSON.stringify(requestBody()), signal: abort.signal});
     for await (const event of events(response)) { take(message, event, started); draw(); }
+    if (!message.content && !message.thinking) message.note ??= 'The model ended its answer at once.';
   } catch (error) {
+    if (answering.left) return;
     if (error.name === 'AbortError') message.note = 'Stopped.';
     else message.error = explain(error);
-    if (!message.content) delete message.figures; // those of another answer that was still going on
+    delete message.figures; // those of a while ago
   }
   cancelAnimationFrame(frame);
   answering = null;

@@ -79,13 +79,20 @@ function showFigures(slots, metrics) {
   $('figures').replaceChildren(...parts);
 }
 
-/** Says how far the answer is, if it is the only one. */
+/** Says how far the answer is. */
 function showProgress(slots) {
-  const busy = slots.filter(slot => slot.is_processing), [slot] = busy, message = answering?.view?.message;
-  if (!message || busy.length !== 1) return;
-  const {n_prompt_tokens: prompt, n_prompt_computed: computed} = slot, decoded = decodedOf(slot);
-  if (decoded) message.figures = `${decoded} tokens` + (rates.at(-1) ? ` · ${rates.at(-1).toFixed(1)} tokens/s` : '');
-  else if (prompt && !message.content && !message.thinking) message.figures = `reading ${computed ?? 0} of ${prompt} tokens`;
+  const message = answering?.view?.message, now = performance.now();
+  const slot = slots.find(one => one.is_processing && one.response && one.response === answering?.response);
+  if (!message) return;
+  if (slot) {
+    const {n_prompt_tokens: prompt, n_prompt_computed: computed} = slot, tokens = decodedOf(slot), last = answering.seen;
+    const rate = last?.tokens > 0 ? (tokens - last.tokens) / ((now - last.now) / 1000) : 0;
+    answering.seen = {tokens, now};
+    if (tokens) message.figures = tokensOf(tokens) + (rate ? ` · ${rate.toFixed(1)} tokens/s` : '');
+    else if (prompt && !message.content && !message.thinking) message.figures = `reading ${computed ?? 0} of ${tokensOf(prompt)}`;
+  } else if (!message.content && !message.thinking && slots.length && slots.every(one => one.is_processing)) {
+    message.figures = 'waiting for another answer to end';
+  }
   following(() => answering.view.showFoot());
 }
 
@@ -93,6 +100,7 @@ function showProgress(slots) {
 async function showState() {
   const [slots, metrics] = await Promise.all([call('slots', {quiet: true}).then(response => response.json()),
     call('metrics', {quiet: true}).then(response => response.text())]);
+  if (!ready) return false; // the server has gone since
   showFigures(slots, readMetrics(metrics));
   showProgress(slots);
   return slots.some(slot => slot.is_processing) || rates.at(-1) > 0;
@@ -105,7 +113,10 @@ async function poll() {
   if (!ready || document.hidden) return;
   let busy = false;
   try {
-    if (answering || !$('cluster').hidden) busy = await showState();
+    if (answering || !$('cluster').hidden) {
+      busy = await showState();
+      if (!model.id) await describe(); // the key is known only now
+    }
     else await call('health', {quiet: true});
   } catch (error) {
     if (error.status === 0 || error.status === 503) return ready && connect();

@@ -151,9 +151,10 @@ function list(kind, lines, depth) {
 
 function table(lines) {
   const cells = line => line.trim().replace(/^\||\|$/g, '').split('|').map(cell => cell.trim());
+  const sides = cells(lines[1]).map(rule => /^:.*:$/.test(rule) ? 'center' : rule.endsWith(':') ? 'right' : undefined);
   const row = (line, tag) => {
     const element = make('tr');
-    for (const cell of cells(line)) inline(element.appendChild(make(tag)), cell);
+    cells(line).forEach((cell, i) => inline(element.appendChild(make(tag, {class: sides[i]})), cell));
     return element;
   };
   return make('div', {class: 'wide', tabindex: 0, role: 'region', 'aria-label': 'Table'},

@@ -19,5 +19,6 @@ for (const [button, dialog] of [['settings-cancel', 'settings'], ['key-cancel', 
 }
 $('forget-key').addEventListener('click', () => {
   kept.write('sessionStorage', 'key', key = null);
-  $('settings').close('cancel');
+  $('forget-key').hidden = true;
+  say('The key is forgotten.');
 });

@@ -53,6 +53,9 @@ async function describe() {
 /** Waits for the model, also when the server is back, and says what it is. */
 async function connect() {
   ready = false;
+  rates.length = 0;
+  previous = null;
+  showFigures([], {});
   await untilLoaded();
   ready = true;
   await describe();

@@ -13,6 +13,7 @@ function showBusy() {
   $('send').textContent = answering ? 'Stop' : 'Send';
   $('send').disabled = !answering && !$('prompt').value.trim();
   $('new').disabled = Boolean(answering) || !chat.messages.length;
+  for (const edit of document.querySelectorAll('.user .tools button')) edit.disabled = Boolean(answering);
   document.body.classList.toggle('busy', Boolean(answering));
 }
 
@@ -55,6 +56,10 @@ window.addEventListener('resize', () => {
   if ($('to-end').hidden) toEnd();
 });
 window.addEventListener('pagehide', () => {
-  if (answering) answering.view.message.note = 'The page was left before the answer was complete.';
+  if (answering) {
+    answering.left = true;
+    answering.view.message.note = 'The page was left before the answer was complete.';
+  }
   keepChat();
 });
+window.addEventListener('pageshow', event => { if (event.persisted && answering?.left) location.reload(); });
