@@ -1,5 +1,6 @@
 #pragma once
 // Which states there are, and how a run's tokens get theirs. A state is that after a cell's token, and is shared by all that follow it.
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -19,9 +20,9 @@ class StateCells {
   /// `table_cells`: number of cells of the cell table.
   StateCells(std::int32_t table_cells, StateCounts counts);
 
-  /// Number of inputs needed for runs of `rows` tokens with `guesses` open guesses: rejected guesses stay in the table until the text grows
-  /// again.
-  static std::int64_t enough(std::int64_t rows, std::int64_t guesses) { return rows + 2 * guesses; }
+  /// Number of inputs needed for `guesses` guesses in the table, and accepted ones of which no run has written the state. All other tokens
+  /// of a text are in the state that their run writes, for which they need no inputs.
+  static std::int64_t enough(std::int64_t guesses) { return std::max<std::int64_t>(1, guesses); }
   /// Number of states in memory: the text's, and the one that a run writes.
   static constexpr std::int32_t kStates = 2;
 

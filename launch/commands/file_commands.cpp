@@ -90,8 +90,9 @@ RankBytes bytes_in_run(const ModelFile& model, LayerRange range, const Shard& sh
                        bool device = false) {
   const auto tokens = static_cast<std::int32_t>(context);
   const int batch = CacheOptions().batch;
-  const std::int32_t guesses = decode_options(Strategy::kPipeInfer, {}, batch, 1, tokens, {}).guess_cells;
-  const std::int32_t in_windows = window_cells(model.h, tokens, guesses, batch);
+  DecodeOptions decode = decode_options(Strategy::kPipeInfer, {}, batch, 1, tokens, {});
+  if (model.h.is_recurrent()) limit_guesses(decode, 1);
+  const std::int32_t in_windows = window_cells(model.h, tokens, decode.guess_cells, batch);
   if (device) return device_bytes(model, range, shard, CacheType::kF16, batch, context, in_windows);
   return rank_bytes(model, range, shard, CacheType::kF16, batch, threads, in_windows);
 }

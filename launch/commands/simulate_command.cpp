@@ -237,6 +237,7 @@ Scenario Simulator::scenario(Shape shape, const std::string& strategy, const Num
   s.recording = numbers.text;
   s.decode =
       decode_options(*find_strategy(strategy), flags_.speculation, flags_.batch, numbers.generate, numbers.prompt + numbers.generate, {});
+  if (s.states) limit_guesses(s.decode, static_cast<int>(s.groups.size()));
   s.decode.lookup = s.decode.lookup && numbers.text;  // a random text has no repetitions
   if (const std::string& policy = s.decode.policy.name; policy == "chain" || policy == "multi-sequence")
     s.draft = draft_options(s.decode.policy);

@@ -370,9 +370,10 @@ TargetTimes Decoder::times() const {
           .in_turns = drafts_here()};
 }
 
-/// Number of guesses that may still be sent: the free cells beyond those of the text.
+/// Number of guesses that may still be sent: the free cells beyond those of the text, or the free inputs of layers with states.
 std::size_t Decoder::free_guess_cells() const {
-  const auto held = static_cast<std::int32_t>(runs_.partitions().speculative_cells());
+  const std::int32_t accepted = target_.stage().model().has_states() ? runs_.not_in_states() : 0;
+  const auto held = static_cast<std::int32_t>(runs_.partitions().speculative_cells()) + accepted;
   return static_cast<std::size_t>(std::max(0, options_.guess_cells - held));
 }
 

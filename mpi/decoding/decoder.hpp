@@ -30,8 +30,9 @@ struct DecodeOptions {
   Strategy strategy = Strategy::kIterative;
   PolicyOptions policy;
   std::int32_t generate = 128;
-  std::int32_t context = 0;       ///< number of positions
-  std::int32_t guess_cells = 0;   ///< cells beyond the context, for guesses
+  std::int32_t context = 0;  ///< number of positions
+  /// cells beyond the context, for guesses; in layers with states, their inputs, and those of accepted guesses that no state contains yet
+  std::int32_t guess_cells = 0;
   std::int64_t hidden = 0;        ///< floats of a row in messages between stages; 0: the target's width
   std::int64_t vocabulary = 0;    ///< the same for logits
   std::int32_t kept_texts = 0;    ///< number of sequences behind these, for texts that stay in the cache

@@ -51,4 +51,16 @@ DecodeOptions decode_options(Strategy strategy, const SpeculationOptions& specul
   return decode;
 }
 
+void limit_guesses(DecodeOptions& decode, int stages) {
+  if (decode.strategy == Strategy::kIterative) return;
+  const PolicyOptions& policy = decode.policy;
+  const int tree = policy.tree ? policy.tree->width() - 1 : 0, lookahead = decode.lookahead.on() ? decode.lookahead.nodes() : 0;
+  const int run = std::max({policy.draft, tree, policy.budget, lookahead});
+  // While one run is computed, the accepted guesses of the one before are not in the states yet.
+  const int runs = 1 + (decode.strategy == Strategy::kPipeInfer ? stages + 1 : 1);
+  constexpr int kLeastInPipeline = 32;
+  const int guesses = std::max(run * runs, decode.strategy == Strategy::kPipeInfer ? kLeastInPipeline : 0);
+  decode.guess_cells = std::min(decode.guess_cells, guesses);
+}
+
 }  // namespace yamata

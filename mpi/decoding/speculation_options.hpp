@@ -38,4 +38,8 @@ Strategy strategy_for_texts(int stages);
 const char* strategy_name(Strategy strategy);
 std::optional<Strategy> find_strategy(const std::string& name);
 
+/// For a target of `stages` stages whose layers have states: lowers the number of guesses to what can be in flight, because each needs
+/// memory in every layer.
+void limit_guesses(DecodeOptions& decode, int stages);
+
 }  // namespace yamata

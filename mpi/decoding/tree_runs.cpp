@@ -14,6 +14,7 @@ void TreeRuns::begin(std::span<const std::int32_t> text, CachedBeginning cached,
   text_.assign(text.begin(), text.end());
   // Heads cannot read the first token, because there are no features before it.
   text_sent_ = wants_.features_read > 0 ? 1 : static_cast<std::size_t>(cached.tokens);
+  in_states_ = cached.tokens;
   features_.clear();
   tree_.emplace(text_.back(), static_cast<std::int32_t>(text_.size()) - 1, grammar, state);
 }
@@ -28,7 +29,7 @@ void TreeRuns::commit(std::int32_t token, bool keeps_guesses) {
   if (root.sent && as_text) text_sent_ = text_.size();
   text_.push_back(token);
   const std::vector<TreeNode> gone = tree_->advance(token);
-  reads_features ? partitions_.release(gone, text_end()) : partitions_.commit(*tree_, gone);
+  reads_features ? partitions_.release(gone, text_end(), tree_->root().position) : partitions_.commit(*tree_, gone);
 }
 
 /// Where the text in the canonical sequence ends. For heads, accepted guesses between this and the root are not in it yet.
@@ -37,7 +38,7 @@ std::int32_t TreeRuns::text_end() const {
   return wants_.features_read > 0 ? std::min(root, static_cast<std::int32_t>(text_sent_)) : root;
 }
 
-void TreeRuns::prune() { partitions_.release(tree_->prune(), text_end()); }
+void TreeRuns::prune() { partitions_.release(tree_->prune(), text_end(), tree_->root().position); }
 
 /// Begins a run with the part of the text up to `end` that has not been sent.
 TreeRuns::Run TreeRuns::add_text(wire::Record& record, std::size_t end) {
@@ -48,6 +49,7 @@ TreeRuns::Run TreeRuns::add_text(wire::Record& record, std::size_t end) {
     record.tokens.push_back(text_[text_sent_]);
     record.placements.push_back({static_cast<std::int32_t>(text_sent_), -1, partitions_.text()});
   }
+  in_states_ = std::max(in_states_, static_cast<std::int32_t>(end));
   return run;
 }
 
@@ -102,6 +104,10 @@ const TreeRuns::Run* TreeRuns::send(wire::Record record, Run run) {
     record.feature_layers = wants_.feature_layers;
     for (std::size_t row = 0; row < record.tokens.size(); ++row) record.feature_rows.push_back(static_cast<std::int32_t>(row));
   }
+  // A run of the root is computed by every stage, whatever becomes of its guesses.
+  const TreeNode& root = tree_->root();
+  run.text_end = root.position + 1;
+  if (!run.nodes.empty() && run.nodes.front() == root.id) in_states_ = run.text_end;
   run.id = pipeline_.submit(std::move(record));
   run.sent = Clock::now();
   runs_.push_back(std::move(run));
@@ -116,8 +122,14 @@ std::optional<TreeRuns::Finished> TreeRuns::take_result() {
   if (found != runs_.end()) {
     run = std::move(*found);
     runs_.erase(found);
+    if (!result->skipped && !run.nodes.empty()) in_states_ = std::max(in_states_, run.text_end);
   }
   return Finished{std::move(run), std::move(*result)};
+}
+
+std::int32_t TreeRuns::not_in_states() const {
+  const TreeNode& root = tree_->root();
+  return std::max(0, root.position + (root.sent ? 1 : 0) - in_states_);
 }
 
 std::size_t TreeRuns::live() const {

@@ -27,6 +27,7 @@ class TreeRuns {
     std::uint64_t id = 0;
     std::vector<NodeId> nodes;  ///< one per row of logits, in the order of the rows; empty: text whose logits are not needed
     std::int32_t text_begin = 0, text_rows = 0;  ///< positions of the text before the root that come first
+    std::int32_t text_end = 0;                   ///< of the text when it was sent
     bool has_root = false;                       ///< begins with the last token of the text, without text rows before it
     bool speculative = false;                    ///< contains guesses
     bool cancelled = false;
@@ -74,6 +75,9 @@ class TreeRuns {
 
   /// Tokens of the text without a cell, the root included.
   std::size_t unsent_text() const { return text_.size() - text_sent_; }
+  /// Tokens of the text that were sent as guesses, and that the states of layers with states do not contain for certain when the next run
+  /// begins.
+  std::int32_t not_in_states() const;
   /// Sends up to `most` further tokens of the text before the root, without requesting logits.
   void submit_text(std::size_t most);
   /// Sends the rest of the text and the root, and requests the root's logits.
@@ -112,6 +116,7 @@ class TreeRuns {
   const Wants wants_;
   std::vector<std::int32_t> text_;
   std::size_t text_sent_ = 0;   // of the text before the root
+  std::int32_t in_states_ = 0;  // tokens of the text that are in every stage's states when it begins the next run
   std::deque<float> features_;  // of text that has not been sent
   std::optional<TokenTree> tree_;
   std::deque<Run> runs_;

@@ -216,10 +216,10 @@ std::uint64_t weights_that_move(const ModelFile& model, LayerRange layers, const
   return bytes;
 }
 
-std::int32_t window_cells(const Hyperparameters& h, std::int32_t cells, std::int32_t guesses, std::int32_t batch) {
+std::int32_t window_cells(const Hyperparameters& h, std::int32_t cells, std::int32_t guesses, std::int32_t batch, bool draft) {
   if (h.layer.window == 0 && !h.is_recurrent()) return 0;
+  if (h.is_recurrent()) return static_cast<std::int32_t>(std::min<std::int64_t>(cells, StateCells::enough(draft ? 2 * guesses : guesses)));
   // A draft reads missed text in one run, unless it is as long as a prompt.
-  if (h.is_recurrent()) return static_cast<std::int32_t>(std::min<std::int64_t>(cells, StateCells::enough(StepCost::kWidest, guesses)));
   const std::int64_t enough = WindowCells::enough(h.layer.window, std::max(batch, StepCost::kWidest), guesses);
   return enough < cells ? static_cast<std::int32_t>(enough) : 0;
 }

@@ -35,8 +35,9 @@ RankBytes device_bytes(const ModelFile& model, LayerRange layers, const Shard& s
 std::uint64_t weights_that_move(const ModelFile& model, LayerRange layers, const Shard& shard);
 
 /// Number of cells of layers with a sliding window, or of inputs of layers with states, as in ContextOptions, for a cache of `cells` cells,
-/// at most `guesses` guesses at a time and prompts in runs of `batch` tokens. 0 if that would not be fewer than `cells`.
-std::int32_t window_cells(const Hyperparameters& h, std::int32_t cells, std::int32_t guesses, std::int32_t batch);
+/// at most `guesses` guesses at a time and prompts in runs of `batch` tokens. 0 if that would not be fewer than `cells`. A target counts
+/// accepted guesses that its states do not contain yet as guesses; a `draft` does not.
+std::int32_t window_cells(const Hyperparameters& h, std::int32_t cells, std::int32_t guesses, std::int32_t batch, bool draft = false);
 
 /// Decides how many of the first layers of each of the target's stages its rank's device computes alone: as many as the rank was told, or,
 /// for kLayersThatFit, as many as fit into the device's free memory beside cache, buffers and the drafts there. Call it first.

@@ -52,7 +52,7 @@ std::unique_ptr<SyntheticText> make_text(const Scenario& s) {
 std::size_t count_own(const Scenario& s) { return s.draft_on_head ? 0 : s.drafters.size(); }
 
 std::int32_t state_inputs(std::int32_t cells, std::int32_t guesses) {
-  return static_cast<std::int32_t>(std::min<std::int64_t>(cells, StateCells::enough(StepCost::kWidest, guesses)));
+  return static_cast<std::int32_t>(std::min<std::int64_t>(cells, StateCells::enough(guesses)));
 }
 
 Cluster::Cluster(const Scenario& scenario)
@@ -107,7 +107,7 @@ void Cluster::add_drafters() {
   shape.vocabulary = text_->vocabulary();
   shape.cells = scenario_.decode.context + scenario_.draft.credit;
   shape.sequences = scenario_.draft.credit + 1;
-  if (scenario_.draft_states) shape.state_inputs = state_inputs(shape.cells, scenario_.draft.credit);
+  if (scenario_.draft_states) shape.state_inputs = state_inputs(shape.cells, 2 * scenario_.draft.credit);
   shape.operations = kOperationsPerLayer * 16;
   shape.width = scenario_.draft_width;
   for (std::size_t d = 0; d < scenario_.drafters.size(); ++d) {

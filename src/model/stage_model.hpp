@@ -111,6 +111,8 @@ class StageModel {
   /// For heads whose guesses only depend on their distance from the text's end, so that one row's logits serve all rows of that distance:
   /// the largest distance. 0: a guess depends on the guesses before it.
   virtual std::int64_t depths() const { return 0; }
+  /// Whether layers of the model, here or on other stages, have states.
+  virtual bool has_states() const { return false; }
   /// Floats of one token's activations.
   virtual std::int64_t width() const = 0;
   /// Size of the vocabulary.

@@ -49,6 +49,7 @@ class TransformerStage final : public StageModel {
   std::int64_t vocabulary() const override { return h_.vocabulary; }
   Interval logit_tokens() const override { return shard_.rows(Extent::kVocabulary); }
   int members() const override { return shard_.members(); }
+  bool has_states() const override { return h_.is_recurrent(); }
   double share() const override { return shard_.share(); }
   double exchange_s() const override { return exchange_ ? exchange_->seconds() : 0; }
   std::uint64_t exchange_bytes() const override { return exchange_ ? exchange_->bytes_sent() : 0; }

@@ -101,6 +101,7 @@ class TableModel final : public TableStage {
     return {shape_.vocabulary * shape_.member / shape_.members, shape_.vocabulary * (shape_.member + 1) / shape_.members};
   }
   int members() const override { return shape_.members; }
+  bool has_states() const override { return states_.has_value(); }
   LayerRange layers() const override { return {shape_.stage, shape_.stage + 1}; }
   bool first() const override { return shape_.stage == 0; }
   bool last() const override { return shape_.stage + 1 == shape_.stages; }

@@ -1,6 +1,7 @@
 #include "src/speculation/partitions.hpp"
 
 #include <algorithm>
+#include <map>
 
 namespace yamata {
 
@@ -56,19 +57,26 @@ void Partitions::commit(const TokenTree& tree, const std::vector<TreeNode>& gone
     --speculative_cells_;  // the cell is the text's from now on, though the root still lies in its partition
     operations_.push_back(CacheOperation::copy(root.sequence, text(), {root.position, root.position + 1}));
   }
-  release(gone, root.position);
+  release(gone, root.position, root.position);
 }
 
-void Partitions::release(const std::vector<TreeNode>& gone, std::int32_t text_end) {
+void Partitions::release(const std::vector<TreeNode>& gone, std::int32_t text_end, std::int32_t root) {
+  std::map<std::int32_t, std::int32_t> rejected;  // by sequence: from which position on
   for (const TreeNode& node : gone) {
     if (!node.sent || !is_partition(node.sequence)) continue;
     const std::size_t s = index(node.sequence);
     if (node.position >= text_end) --speculative_cells_;
+    const auto first = rejected.try_emplace(node.sequence, kUnbounded).first;
+    if (node.position >= root) first->second = std::min(first->second, node.position);
     if (--users_[s] > 0) continue;
+    rejected.erase(first);
     // Everything before is the text, in every partition that was alive until now.
     equals_[s] = text_end;
     operations_.push_back(CacheOperation::remove({node.sequence, node.sequence + 1}, {text_end, kUnbounded}));
     free_.push_back(node.sequence);
+  }
+  for (const auto& [sequence, position] : rejected) {
+    if (position < kUnbounded) operations_.push_back(CacheOperation::remove({sequence, sequence + 1}, {position, kUnbounded}));
   }
 }
 

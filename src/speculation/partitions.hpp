@@ -33,9 +33,10 @@ class Partitions {
   TreeRun lay_out(TokenTree& tree, std::span<const NodeId> nodes);
   /// Call after tree.advance: copies the new root into the canonical sequence if it has been sent ("buffer swap"), and releases `gone`.
   void commit(const TokenTree& tree, const std::vector<TreeNode>& gone);
-  /// Frees the partitions that only nodes in `gone` used; the root of the tree stays. `text_end`: the canonical sequence holds the text up
-  /// to this position, at most that of the root; between the two there are cells of guesses that became text.
-  void release(const std::vector<TreeNode>& gone, std::int32_t text_end);
+  /// Frees the partitions that only nodes in `gone` used, and the cells of rejected guesses in the others. `text_end`: the canonical
+  /// sequence holds the text up to this position, at most `root`, that of the tree's root; between the two there are cells of guesses that
+  /// became text.
+  void release(const std::vector<TreeNode>& gone, std::int32_t text_end, std::int32_t root);
   /// The cache operations to send before the next run, in order; each is returned once.
   std::vector<CacheOperation> take_operations();
   /// Cells held by sent nodes that are not committed.

@@ -189,7 +189,7 @@ TEST(StateCells, EveryToken_hasTheStateOfTheTokensBeforeIt) {
   std::int64_t replayed = 0;
   for (unsigned seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
-    Scene scene(seed, {static_cast<std::int32_t>(StateCells::enough(8, kGuesses)), StateCells::kStates});
+    Scene scene(seed, {static_cast<std::int32_t>(StateCells::enough(8 + 2 * kGuesses)), StateCells::kStates});
     for (int text = 0; text < 3; ++text) ASSERT_NO_FATAL_FAILURE(scene.write_text(60));
     replayed += scene.replayed();
   }

@@ -253,6 +253,17 @@ TEST_F(PartitionsTest, Commit_movesThePathIntoTheTextAndFreesTheRest) {
   EXPECT_EQ(stage.cells.free_cells(), 32 - 13);  // ten, the first root, and the two accepted
 }
 
+TEST_F(PartitionsTest, ARejectedGuess_leavesTheSequenceOfItsParent) {
+  lay_out({x.root});
+  lay_out({x.a, x.b});
+  advance(2);
+  const std::int32_t root = x.tree.root().position;
+  partitions.release(x.tree.prune(), root, root);
+  lay_out({});
+  EXPECT_EQ(stage.cells.at(x.tree.root().sequence, root + 1), kNoCell);
+  EXPECT_EQ(stage.cells.free_cells(), 32 - 12);  // ten, the first root, and the accepted one
+}
+
 TEST(Calibration, DraftProbability_isCorrectedByWhatWasAccepted) {
   Calibration calibration;
   EXPECT_FLOAT_EQ(calibration(0.9f, true), 0.9f);

@@ -32,6 +32,7 @@ DecodeOptions decode_options(const JobRank& rank, const ExpectedText& text) {
   DecodeOptions decode =
       decode_options(rank.layout().strategy(), text.speculation, rank.options().cache.batch, text.generate, rank.context(), text.sampling);
   decode.kept_texts = text.kept_texts;
+  if (rank.models().target().h.is_recurrent()) limit_guesses(decode, rank.layout().places().front().stages());
   return decode;
 }
 
@@ -104,7 +105,7 @@ wire::PipelinePlan JobPlanner::shape_of(const ModelPlace& place, const DecodeOpt
   pipeline.sequences = (target ? decode.sequences.end : plan.draft.room() + 1) + decode.kept_texts;
   const ModelFile* file = rank_.models().find(static_cast<std::size_t>(place.model));
   if (file && reuses(file->h))
-    pipeline.window_cells = window_cells(file->h, pipeline.cells, target ? decode.guess_cells : plan.draft.room(), plan.batch);
+    pipeline.window_cells = window_cells(file->h, pipeline.cells, target ? decode.guess_cells : plan.draft.room(), plan.batch, !target);
   return pipeline;
 }
 

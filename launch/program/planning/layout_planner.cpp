@@ -70,6 +70,7 @@ Scenario scenario(const LayoutCandidate& candidate, const PlannedJob& job, std::
   s.text.over_confidence = job.over_confidence;
   s.prompt = prompt;
   s.decode = decode_options(candidate.strategy, job.speculation, job.batch, generate, prompt + generate, {});
+  if (job.target.h.is_recurrent()) limit_guesses(s.decode, static_cast<int>(candidate.stages.size()));
   s.decode.lookup = false;  // a random text has no repetitions
   s.interrupted = job.interrupted;
   return s;
@@ -99,11 +100,11 @@ double exchange_share(const Scenario& s) {
 /// Fills in the memory of each rank; a host that leads and drafts needs memory for both.
 void add_memory(const PlannedJob& job, std::span<const PlannedHost> hosts, const DecodeOptions& decode, Forecast& f) {
   std::vector<std::uint64_t> used(hosts.size());
-  const auto take = [&](const ModelFile& model, int rank, LayerRange range, const Shard& shard, std::int32_t guesses) {
+  const auto take = [&](const ModelFile& model, int rank, LayerRange range, const Shard& shard, std::int32_t guesses, bool draft = false) {
     const auto at = static_cast<std::size_t>(rank);
     const std::int32_t cells = job.context + guesses;
-    const RankBytes bytes =
-        rank_bytes(model, range, shard, job.cache_types, job.batch, hosts[at].threads, window_cells(model.h, cells, guesses, job.batch));
+    const RankBytes bytes = rank_bytes(model, range, shard, job.cache_types, job.batch, hosts[at].threads,
+                                       window_cells(model.h, cells, guesses, job.batch, draft));
     f.rank_bytes.push_back(bytes.weights + bytes.cache(static_cast<std::uint64_t>(cells)) + bytes.buffers);
     used[at] += f.rank_bytes.back();
   };
@@ -116,7 +117,7 @@ void add_memory(const PlannedJob& job, std::span<const PlannedHost> hosts, const
   }
   if (f.candidate.layout.size() > 1) {
     const Hyperparameters& h = job.draft->h;
-    take(*job.draft, f.candidate.layout[1].ranks.front(), {0, h.layers}, Shard(h), draft_options(decode.policy).room());
+    take(*job.draft, f.candidate.layout[1].ranks.front(), {0, h.layers}, Shard(h), draft_options(decode.policy).room(), true);
   }
   for (std::size_t r = 0; r < hosts.size(); ++r) f.fits &= used[r] <= hosts[r].free_bytes;
 }

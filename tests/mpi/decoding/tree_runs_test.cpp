@@ -124,5 +124,29 @@ TEST_F(TreeRunsTest, RunsWithoutALivingNode_areCancelled_exceptWhereTheTextNeeds
   EXPECT_EQ(last, seen(Ids{1, 2, 4}));
 }
 
+TEST_F(TreeRunsTest, AcceptedGuesses_areInTheStatesAfterTheNextRunThatIsNotSkipped) {
+  TreeRuns runs(*pipeline_, {0, 4}, {});
+  runs.begin(Ids{1});
+  runs.submit_root();
+  const NodeId a = guess(runs, runs.tree().root().id, 2), b = guess(runs, a, 3), c = guess(runs, b, 4);
+  ASSERT_TRUE(runs.submit(std::vector{a, b}));
+  EXPECT_EQ(runs.not_in_states(), 0);
+  runs.commit(2);
+  runs.commit(3);
+  EXPECT_EQ(runs.not_in_states(), 2);
+  ASSERT_TRUE(runs.submit(std::vector{c}));
+  EXPECT_EQ(runs.not_in_states(), 2) << "the run may yet be skipped";
+  compute();
+  while (runs.take_result()) {
+  }
+  EXPECT_EQ(runs.not_in_states(), 0);
+  runs.commit(4);
+  EXPECT_EQ(runs.not_in_states(), 1);
+  runs.commit(5);
+  EXPECT_EQ(runs.not_in_states(), 1) << "it has not been sent";
+  ASSERT_TRUE(runs.submit(std::vector{runs.tree().root().id}));
+  EXPECT_EQ(runs.not_in_states(), 0) << "the root's run is never skipped";
+}
+
 }  // namespace
 }  // namespace yamata

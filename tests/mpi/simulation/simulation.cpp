@@ -31,7 +31,7 @@ class Cluster {
 
  private:
   void build();
-  void limit_cells(TableShape& shape, int rows, int guesses) const;
+  void limit_cells(TableShape& shape, int rows, int guesses, bool draft) const;
   void build_draft_heads(TableShape shape, int next);
   void draw_prompt();
   void begin();
@@ -146,11 +146,11 @@ void Cluster::build() {
   shape.cells = scenario_.decode.context + scenario_.decode.guess_cells;
   shape.sequences = scenario_.decode.sequences.end;
   shape.logits = [seed](std::uint64_t prefix, std::span<float> logits) { table_logits(prefix, seed, logits); };
-  limit_cells(shape, scenario_.decode.batch, scenario_.decode.guess_cells);
+  limit_cells(shape, scenario_.decode.batch, scenario_.decode.guess_cells, false);
   ranks_->add_target(stages_of(shape, scenario_.stages));
   shape.cells = scenario_.decode.context + scenario_.draft.credit;
   shape.sequences = scenario_.draft.credit + 1;
-  limit_cells(shape, std::max(scenario_.decode.batch, StepCost::kWidest), scenario_.draft.credit);
+  limit_cells(shape, std::max(scenario_.decode.batch, StepCost::kWidest), scenario_.draft.credit, true);
   int next = std::accumulate(scenario_.stages.begin(), scenario_.stages.end(), 0);
   for (std::size_t d = 0; d < scenario_.drafters.size(); ++d) {
     const auto [count, group, disagreement] = scenario_.drafters[d];
@@ -168,9 +168,9 @@ void Cluster::build() {
 }
 
 /// Layers with a window, or with states, keep as little as they need.
-void Cluster::limit_cells(TableShape& shape, int rows, int guesses) const {
+void Cluster::limit_cells(TableShape& shape, int rows, int guesses, bool draft) const {
   if (scenario_.states)
-    shape.state_inputs = std::min(shape.cells, static_cast<std::int32_t>(StateCells::enough(StepCost::kWidest, guesses)));
+    shape.state_inputs = std::min(shape.cells, static_cast<std::int32_t>(StateCells::enough(draft ? 2 * guesses : guesses)));
   if (scenario_.window == 0) return;
   shape.window = scenario_.window;
   shape.window_cells = std::min(shape.cells, static_cast<std::int32_t>(WindowCells::enough(shape.window, rows, guesses)));
