@@ -141,6 +141,8 @@ class Terminal:
             if not self.lines.terminal:
                 raise KeyboardInterrupt
             return print('[stopped]', file=sys.stderr)
+        if not answer.text and not answer.thinking:
+            print('[the model ended its answer at once]', file=sys.stderr)
         if answer.finish == 'length':
             print('[the answer ended at the limit of its length]', file=sys.stderr)
         if self.verbose and (said := answer.statistics()):

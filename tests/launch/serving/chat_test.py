@@ -237,6 +237,7 @@ class Elsewhere(unittest.TestCase):
         done = self.run_chat('--url', self.server.url.removeprefix('http://') + '/v1', text='fail now\nnext\n')
         self.assertEqual((done.returncode, done.stdout, done.stderr), (2, 'Half an answer\n', 'chat: machine cellar is lost\n'))
         self.assertEqual(len(self.server.bodies), 3)
+        self.assertEqual(self.run_chat('--url', self.server.url, text='nothing\n').stderr, '[the model ended its answer at once]\n')
 
     def test_hostile_text_loses_its_control_characters_only(self):
         done = self.run_chat('--url', self.server.url, text='hostile\n')

@@ -50,6 +50,7 @@ class Chat(PageCase):
     def test_the_chat_before_a_new_one_can_be_got_back(self):
         self.ask('hello you')
         self.browser.click('#new')
+        self.load()
         self.browser.click('.empty button')
         self.assertIn('You said: hello you', self.browser.value(LAST))
 
@@ -72,6 +73,12 @@ class Chat(PageCase):
         self.server.response = 'of somebody else'
         self.write('read this')
         self.browser.until("document.querySelector('.answer .figures')?.innerText === 'waiting for another answer to end'")
+
+    def test_nothing_is_said_of_the_answer_before_its_first_event(self):
+        self.server.response = 'of somebody else'
+        self.write('delay this')
+        self.browser.until("document.querySelector('#figures').innerText.includes('1 of 1')")
+        self.assertIsNone(self.text('.answer .figures'))
 
     def test_an_empty_answer_is_said(self):
         self.assertIn('The model ended its answer at once.', self.ask('nothing'))
@@ -146,7 +153,7 @@ class Errors(PageCase):
         for asked, said in (('refuse this', 'Something is wrong with this request.'), ('fail in the middle', 'Machine cellar is lost.'),
                             ('name a field', 'max_tokens is too large: «x»'),
                             ('overflow this', 'The chat no longer fits into the model’s context. '
-                             'Edit an earlier message, or begin a new chat.'),
+                             'Shorten the message, edit an earlier one, or begin a new chat.'),
                             ('cut it', 'The server ended the answer before it was complete.')):
             with self.subTest(asked):
                 self.ask(asked)
@@ -204,6 +211,7 @@ class Errors(PageCase):
         self.load(self.enterContext(Double(key='open sesame')))
         self.browser.until("document.querySelector('#ask-key').open")
         self.browser.click('#key-cancel')
+        self.browser.until("document.querySelector('#layout').textContent === 'The server asks for a key.'")
         self.write('hello')
         self.browser.until("document.querySelector('#ask-key').open")
         self.browser.click('#key-cancel')

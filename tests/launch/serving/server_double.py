@@ -181,6 +181,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header('content-type', 'text/event-stream')
         self.end_headers()
         self.line(': ping')
+        if first == 'delay':
+            self.server.go_on.wait()
         self.event({'role': 'assistant', 'content': ''})
         if first == 'read':  # a prompt that is being computed
             while not self.server.go_on.wait(.05):

@@ -47,8 +47,7 @@ function take(message, event, started) {
 
 function explain(error) {
   if (error.code === 'context_length_exceeded') {
-    if (chat.messages.length <= 2) return 'The message does not fit into the model’s context. Edit it, to make it shorter.';
-    return 'The chat no longer fits into the model’s context. Edit an earlier message, or begin a new chat.';
+    return 'The chat no longer fits into the model’s context. Shorten the message, edit an earlier one, or begin a new chat.';
   }
   if (error.status === 401) return 'The server asks for a key. Retry to enter it.';
   if (error.status === 0 || error instanceof TypeError) return `${GONE} Is it still running?`;

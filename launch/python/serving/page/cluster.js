@@ -82,15 +82,15 @@ function showFigures(slots, metrics) {
 /** Says how far the answer is. */
 function showProgress(slots) {
   const message = answering?.view?.message, now = performance.now();
-  const slot = slots.find(one => one.is_processing && one.response && one.response === answering?.response);
-  if (!message) return;
+  if (!message || !answering.response) return;
+  const slot = slots.find(one => one.is_processing && one.response === answering.response);
   if (slot) {
     const {n_prompt_tokens: prompt, n_prompt_computed: computed} = slot, tokens = decodedOf(slot), last = answering.seen;
     const rate = last?.tokens > 0 ? (tokens - last.tokens) / ((now - last.now) / 1000) : 0;
     answering.seen = {tokens, now};
     if (tokens) message.figures = tokensOf(tokens) + (rate ? ` · ${rate.toFixed(1)} tokens/s` : '');
     else if (prompt && !message.content && !message.thinking) message.figures = `reading ${computed ?? 0} of ${tokensOf(prompt)}`;
-  } else if (!message.content && !message.thinking && slots.length && slots.every(one => one.is_processing)) {
+  } else if (!message.content && !message.thinking && slots.every(one => one.is_processing)) {
     message.figures = 'waiting for another answer to end';
   }
   following(() => answering.view.showFoot());

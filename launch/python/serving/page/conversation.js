@@ -3,9 +3,13 @@
 /** messages: {role, content, thinking, thought_s, figures, note, error}. */
 const chat = {messages: kept.read('sessionStorage', 'chat') ?? []};
 let views = [], answering = null, model = {};
-let before = []; // the messages of the chat before a new one
+let before = kept.read('sessionStorage', 'before') ?? []; // the messages of the chat before a new one
 
-function keepChat() { kept.write('sessionStorage', 'chat', chat.messages.length ? chat.messages : null); }
+function keepChat() {
+  for (const [name, messages] of [['chat', chat.messages], ['before', before]]) {
+    kept.write('sessionStorage', name, messages.length ? messages : null);
+  }
+}
 
 function nearEnd() { return window.innerHeight + window.scrollY > document.documentElement.scrollHeight - 90; }
 function toEnd() { window.scrollTo(0, document.documentElement.scrollHeight); }

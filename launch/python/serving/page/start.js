@@ -31,7 +31,7 @@ async function properties() {
     try {
       return await (await call('props')).json();
     } catch (error) {
-      if (error.status !== 503) return {};
+      if (error.status !== 503) return {layout: error.status === 401 ? 'The server asks for a key.' : ''};
       await new Promise(resolve => { setTimeout(resolve, 500); });
     }
   }
