@@ -125,13 +125,23 @@ void StateCells::keep_state(const CellTable& table, std::span<const Placement> b
   kept_token_ = last->token;
 }
 
-/// A state that this run does not read: of a token that is not in the table any more, or of any but the latest.
+/// Whether a kept text ends with this token.
+bool StateCells::is_kept_text(const CellTable& table, const Token& token) const {
+  const std::int32_t end = table.sequence_count();
+  for (std::int32_t sequence = end - kept_texts(); sequence < end; ++sequence) {
+    if (table.end(sequence) == token.position + 1 && table.at(sequence, token.position) == token.cell) return true;
+  }
+  return false;
+}
+
+/// A state that this run does not read: of a token that is not in the table any more, or of any but the latest and those of kept texts.
 std::int32_t StateCells::free_state(const CellTable& table) const {
   std::int32_t free = -1;
   for (std::int32_t state = 0; state < counts_.states; ++state) {
     if (std::ranges::any_of(nodes_, [&](const Node& node) { return node.parent < 0 && node.state == state; })) continue;
     const Token& token = states_[static_cast<std::size_t>(state)];
     if (token.cell == kNoCell || !table.held(token.cell)) return state;
+    if (is_kept_text(table, token)) continue;
     if (free < 0 || free == latest_) free = state;
   }
   return free;
@@ -153,14 +163,24 @@ void StateCells::keep_inputs(const CellTable& table, std::span<const Placement> 
   }
 }
 
+/// Whether the text, or a guess, goes on from this token. Kept texts do so from their states.
+bool StateCells::is_current(const CellTable& table, const Token& token) const {
+  if (token.cell == kNoCell || !table.held(token.cell)) return false;
+  const std::int32_t end = kept_texts() > 0 ? table.sequence_count() - kept_texts() : 0;
+  for (std::int32_t sequence = 0; sequence < end; ++sequence) {
+    if (table.at(sequence, token.position) == token.cell) return true;
+  }
+  return end == 0;
+}
+
 /// If there are too few, takes inputs of tokens that were removed, or that are not after the latest state.
 void StateCells::make_room(const CellTable& table, std::size_t inputs) {
   if (free_.size() >= inputs) return;
   const Token& latest = latest_ >= 0 ? states_[static_cast<std::size_t>(latest_)] : Token{};
-  const std::int32_t begin = latest.cell != kNoCell && table.held(latest.cell) ? latest.position + 1 : 0;
+  const std::int32_t begin = is_current(table, latest) ? latest.position + 1 : 0;
   for (std::size_t input = 0; input < inputs_.size(); ++input) {
     Token& token = inputs_[input];
-    if (token.cell == kNoCell || (token.position >= begin && table.held(token.cell))) continue;
+    if (token.cell == kNoCell || (token.position >= begin && is_current(table, token))) continue;
     if (node_of_[static_cast<std::size_t>(token.cell)] >= 0) continue;  // this run reads them
     input_of_[static_cast<std::size_t>(token.cell)] = -1;
     token = {};

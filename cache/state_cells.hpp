@@ -15,9 +15,12 @@ namespace yamata {
 /// A state cannot be cut: of a text, only the state after one of its last tokens is kept, and of guesses, what they do to it. A run begins
 /// at the nearest kept state, repeats the tokens from there to its own (with the same bits), and keeps the state after the last token of
 /// the text, in other memory. If the run ends, that state replaces the one before.
+///
+/// Further states are those of kept texts: each ends in a sequence of its own, the last ones of the table. The state after its last token
+/// stays while that sequence holds it, if no run came between the one that wrote it and the operation that copied the text there.
 class StateCells {
  public:
-  /// `table_cells`: number of cells of the cell table.
+  /// `table_cells`: number of cells of the cell table. Beyond kStates, there are as many states as kept texts.
   StateCells(std::int32_t table_cells, StateCounts counts);
 
   /// Number of inputs needed for `guesses` guesses in the table, and accepted ones of which no run has written the state. All other tokens
@@ -56,6 +59,9 @@ class StateCells {
   void add(Node node);
   void keep_state(const CellTable& table, std::span<const Placement> batch);
   std::int32_t free_state(const CellTable& table) const;
+  std::int32_t kept_texts() const { return counts_.states - kStates; }
+  bool is_kept_text(const CellTable& table, const Token& token) const;
+  bool is_current(const CellTable& table, const Token& token) const;
   void keep_inputs(const CellTable& table, std::span<const Placement> batch);
   void make_room(const CellTable& table, std::size_t inputs);
   void find_columns(Node& node) const;

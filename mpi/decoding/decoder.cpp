@@ -192,6 +192,7 @@ void Decoder::submit_prompt() {
   const auto most = static_cast<std::size_t>(options_.batch);
   runs_.unsent_text() <= most ? runs_.submit_root() : runs_.submit_text(most);
   ++counters_.runs_started;
+  if (on_prompt_sent) on_prompt_sent(text().size() - runs_.unsent_text() + (runs_.tree().root().sent ? 1 : 0));
 }
 
 /// Commits tokens along the run's nodes while these are the text.

@@ -97,6 +97,14 @@ class Decoder {
   /// Does what is possible now; true if anything happened.
   bool advance();
   bool finished() const { return finished_; }
+  /// Called when a run with the next part of the prompt has been sent, with the number of tokens that have; the stages will compute it.
+  std::function<void(std::size_t tokens)> on_prompt_sent;
+  /// After the end of the text: its last token is computed, too. Whether there are cells for that.
+  bool compute_end() {
+    const bool possible = std::ssize(text()) <= options_.context && target_.cells().free_cells() > 0;
+    if (possible) runs_.submit_end();
+    return possible;
+  }
   /// Ends the text now; runs in flight are no longer needed.
   void leave();
   /// The prompt has been computed and its first token chosen.

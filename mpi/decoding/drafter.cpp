@@ -35,7 +35,7 @@ Drafter::Drafter(Transport& transport, std::int32_t model, std::unique_ptr<Pipel
       text_sequence_(sequences.begin),
       runs_(*pipeline_, sequences,
             {.best = choices_, .sums = true, .feature_layers = {}, .features_read = pipeline_->stage().model().features_read()}),
-      cache_(*pipeline_, kept, false) {}
+      cache_(*pipeline_, kept, PrefixCache::Kind::kCells) {}
 
 void Drafter::on_commit(const wire::Commit& commit) {
   const bool begins = !runs_.begun() || commit.request != request_;

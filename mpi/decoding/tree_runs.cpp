@@ -68,6 +68,14 @@ void TreeRuns::submit_text(std::size_t most) {
   send(std::move(record), std::move(run));
 }
 
+void TreeRuns::submit_end() {
+  wire::Record record;
+  text_sent_ = text_.size() - 1;
+  Run run = add_text(record, text_.size());
+  record.operations = partitions_.take_operations();
+  send(std::move(record), std::move(run));
+}
+
 void TreeRuns::submit_root() {
   wire::Record record;
   Run run = add_text(record, text_.size() - 1);

@@ -82,6 +82,8 @@ class TreeRuns {
   void submit_text(std::size_t most);
   /// Sends the rest of the text and the root, and requests the root's logits.
   void submit_root();
+  /// Computes the last token as a part of the text, so that each stage has the state after it. Of a text that has ended.
+  void submit_end();
   /// Sends the root or guesses in the order of Partitions::lay_out, and requests all their logits. Returns the run, or nullptr if no node
   /// got a cell.
   const Run* submit(std::span<const NodeId> nodes);

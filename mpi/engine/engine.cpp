@@ -72,8 +72,14 @@ auto attempt(Part part) {
   }
 }
 
-/// Whether layers with a sliding window reuse cells.
-bool has_windows(const Head& head) { return !head.plan().pipelines.empty() && head.plan().pipelines.front().window_cells > 0; }
+/// The cache of texts that have ended, in sequences behind those of the current text.
+PrefixCache make_cache(Head& head, const DecodeOptions& options) {
+  const SequenceRange sequences{options.sequences.end, options.sequences.end + options.kept_texts};
+  if (head.plan().pipelines.empty()) return {head.target(), sequences, PrefixCache::Kind::kCells};
+  const wire::PipelinePlan& plan = head.plan().pipelines.front();
+  if (plan.kept_states > 0) return {head.target(), {plan.sequences - plan.kept_states, plan.sequences}, PrefixCache::Kind::kStates};
+  return {head.target(), sequences, plan.window_cells > 0 ? PrefixCache::Kind::kWindows : PrefixCache::Kind::kCells};
+}
 
 }  // namespace
 
@@ -86,6 +92,8 @@ class Engine::Text {
         observer_(*waiting.observer),
         drafters_(engine.sources_.drafters()),
         context_(engine.options_.context),
+        batch_(engine.options_.batch),
+        text_sequence_(engine.options_.sequences.begin),
         sampler_(request_.sampling, request_.prompt.size() - static_cast<std::size_t>(request_.kept)),
         grammar_state_(state_behind_kept(request_)),
         decoder_(
@@ -100,7 +108,9 @@ class Engine::Text {
 
   void begin(PrefixCache& cache) {
     began_ = Clock::now();
-    decoder_.begin(request_.prompt, cache.find(request_.prompt, request_.reuse && !decoder_.reads_features()));
+    const CachedBeginning cached = cache.find(request_.prompt, request_.reuse && !decoder_.reads_features());
+    if (cache.keeps_states()) keep_states(cache, static_cast<std::size_t>(cached.tokens));
+    decoder_.begin(request_.prompt, cached);
   }
   RequestId id() const { return completion_.request; }
   Decoder& decoder() { return decoder_; }
@@ -134,6 +144,17 @@ class Engine::Text {
   }
 
  private:
+  /// States after the prompt, before its last run, and now and then before that. `from`: tokens whose state is there.
+  void keep_states(PrefixCache& cache, std::size_t from) {
+    decoder_.on_prompt_sent = [this, &cache, from](std::size_t sent) mutable {
+      const std::size_t all = request_.prompt.size();
+      const auto most = static_cast<std::size_t>(batch_);
+      if (sent < all && sent - from < PrefixCache::kStateInterval && all - sent > most) return;
+      cache.keep_state(std::span(request_.prompt).first(sent), text_sequence_, sent == all);
+      from = sent;
+    };
+  }
+
   std::int32_t choose(std::vector<float>& logits, std::span<const std::int32_t> history) {
     if (request_.checksum) {
       checksum_.add(logits);
@@ -192,7 +213,7 @@ class Engine::Text {
   const Clock::time_point submitted_;
   RequestObserver& observer_;
   const std::vector<DraftLink*>& drafters_;
-  const std::int32_t context_;
+  const std::int32_t context_, batch_, text_sequence_;
   Sampler sampler_;
   TokenGrammar::State grammar_state_;  // at the end of the text
   Checksum checksum_;
@@ -206,10 +227,7 @@ class Engine::Text {
 };
 
 Engine::Engine(Head& head, GuessSources sources, const DecodeOptions& options)
-    : head_(head),
-      sources_(std::move(sources)),
-      options_(options),
-      cache_(head.target(), {options.sequences.end, options.sequences.end + options.kept_texts}, has_windows(head)) {
+    : head_(head), sources_(std::move(sources)), options_(options), cache_(make_cache(head, options)) {
   head_.listen(this);
 }
 
@@ -257,8 +275,16 @@ void Engine::fail(const std::exception_ptr& error) {
 /// Ends the current text; what is computed of it stays in the cache. `whole`: its decoder has finished.
 std::unique_ptr<Engine::Text> Engine::release(bool whole) {
   current_->decoder().leave();
+  if (cache_.keeps_states()) keep_states(whole);
   cache_.keep(current_->decoder().text(), current_->decoder().computed(), options_.sequences.begin, whole);
   return std::move(current_);
+}
+
+/// Of layers with states.
+void Engine::keep_states(bool whole) {
+  Decoder& decoder = current_->decoder();
+  cache_.forget_beyond(decoder.text(), decoder.computed());
+  if (whole && decoder.compute_end()) cache_.keep_state(decoder.text(), options_.sequences.begin, true);
 }
 
 /// The observer may submit the next request.

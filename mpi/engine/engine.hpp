@@ -60,6 +60,7 @@ class Engine final : public DraftListener {
   void begin_next();
   void finish(FinishReason reason);
   std::unique_ptr<Text> release(bool whole);
+  void keep_states(bool whole);
   void fail(const std::exception_ptr& error);
 
   Head& head_;

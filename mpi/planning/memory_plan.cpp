@@ -36,7 +36,7 @@ RankBytes bytes_of_layers(std::span<const ModelFile* const> models, const wire::
   require_storable(plan.cache_types, model.h.head_dim);
   const GroupMember member = pipeline.member(place);
   return rank_bytes(model, layers, Shard(model.h, member.shares, member.member), plan.cache_types, plan.batch, threads,
-                    pipeline.window_cells);
+                    pipeline.window_cells, pipeline.kept_states);
 }
 
 /// Bytes on a device for some of a rank's layers.
@@ -45,7 +45,7 @@ RankBytes device_bytes(std::span<const ModelFile* const> models, const wire::Sta
   const ModelFile& model = *models[static_cast<std::size_t>(pipeline.model)];
   const GroupMember member = pipeline.member(place);
   return device_bytes(model, layers, Shard(model.h, member.shares, member.member), plan.cache_types, plan.batch, pipeline.cells,
-                      pipeline.window_cells);
+                      pipeline.window_cells, pipeline.kept_states);
 }
 
 /// Number of a rank's first layers of the target that its device computes alone.
@@ -183,7 +183,7 @@ std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch
 }
 
 RankBytes rank_bytes(const ModelFile& model, LayerRange range, const Shard& shard, CacheTypes cache_types, int batch, int threads,
-                     std::int32_t window_cells) {
+                     std::int32_t window_cells, std::int32_t kept_states) {
   const auto& [file, h] = model;
   const std::int64_t windowed = window_cells > 0 ? windowed_layers(h, range) : 0, recurrent = recurrent_layers(h, range);
   return {.weights = stage_bytes(file, h, range, shard),
@@ -191,12 +191,12 @@ RankBytes rank_bytes(const ModelFile& model, LayerRange range, const Shard& shar
                             (window_cells > 0 ? 0 : StateStore::bytes_for(h.state, recurrent, {1, 0})),
           .buffers = buffer_bytes(h, range, batch, threads, shard),
           .window_cache = KvStore::bytes_for(shard.cache_shape(windowed), window_cells, cache_types) +
-                          StateStore::bytes_for(h.state, recurrent, {window_cells, StateCells::kStates})};
+                          StateStore::bytes_for(h.state, recurrent, {window_cells, StateCells::kStates + kept_states})};
 }
 
 RankBytes device_bytes(const ModelFile& model, LayerRange layers, const Shard& shard, CacheTypes cache_types, int batch, std::int64_t cells,
-                       std::int32_t window_cells) {
-  RankBytes bytes = rank_bytes(model, layers, shard, cache_types, batch, 1, window_cells);
+                       std::int32_t window_cells, std::int32_t kept_states) {
+  RankBytes bytes = rank_bytes(model, layers, shard, cache_types, batch, 1, window_cells, kept_states);
   bytes.buffers = device_scratch_bytes({.rows = batch,
                                         .widest = model.h.widest_input(),
                                         .heads = shard.query_heads(),

@@ -22,13 +22,13 @@ struct RankBytes {
   std::uint64_t window_cache = 0;  ///< of layers with a sliding window or states; independent of the context length
   std::uint64_t cache(std::uint64_t cells) const { return cache_per_cell * cells + window_cache; }
 };
-/// `window_cells`: as in ContextOptions.
+/// `window_cells`, `kept_states`: as in ContextOptions.
 RankBytes rank_bytes(const ModelFile& model, LayerRange range, const Shard& shard, CacheTypes cache_types, int batch, int threads,
-                     std::int32_t window_cells = 0);
+                     std::int32_t window_cells = 0, std::int32_t kept_states = 0);
 /// Bytes that a device with memory of its own needs for these layers and a cache of `cells` cells. The embedding and the activations are in
 /// the host's memory; the buffers are those of the device's operations.
 RankBytes device_bytes(const ModelFile& model, LayerRange layers, const Shard& shard, CacheTypes cache_types, int batch, std::int64_t cells,
-                       std::int32_t window_cells = 0);
+                       std::int32_t window_cells = 0, std::int32_t kept_states = 0);
 
 /// Bytes of weights that leave the host's memory if a device with memory of its own holds these layers. The embedding stays on the host,
 /// even if it is also the output matrix.

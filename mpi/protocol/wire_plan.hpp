@@ -31,6 +31,7 @@ struct PipelinePlan {
   std::vector<std::uint8_t> packed{};        ///< per rank: Packed
   std::vector<double> shares{};              ///< per rank: share of its layers' columns, within its group; empty: no groups
   std::int32_t window_cells = 0;             ///< as in ContextOptions
+  std::int32_t kept_states = 0;              ///< as in ContextOptions
   std::vector<std::int32_t> first_layers{};  ///< per rank: how many of its first layers its device computes alone; empty: none
 
   /// Index of a rank in `ranks`, if it is there.

@@ -32,6 +32,7 @@ struct ContextOptions {
   /// of layers with a sliding window, if texts only grow: cells outside the window are reused; of layers with states: tokens whose inputs
   /// are kept; 0: as many as cells
   std::int32_t window_cells = 0;
+  std::int32_t kept_states = 0;   ///< of layers with states: kept texts, whose sequences are the last ones
   std::int64_t first_layers = 0;  ///< number of first layers that the unit's first_unit() computes
   bool pack_first = false;        ///< pack their weights in any case
 };

@@ -20,7 +20,7 @@ std::vector<std::int32_t> cells_of_layers(std::span<const LayerSpec> specs, cons
 }
 
 StateCounts state_counts(const ContextOptions& options) {
-  return {options.window_cells > 0 ? options.window_cells : options.cells, StateCells::kStates};
+  return {options.window_cells > 0 ? options.window_cells : options.cells, StateCells::kStates + options.kept_states};
 }
 
 }  // namespace

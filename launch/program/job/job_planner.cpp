@@ -25,6 +25,15 @@ bool fits_memory(std::span<const ModelFile* const> models, const wire::Start& pl
   }
 }
 
+constexpr int kMostKeptStates = 16;  // each is as large as the state of the text
+
+/// States of kept texts use memory that nothing else needs.
+void keep_fewer_states(std::span<const ModelFile* const> models, wire::Start& plan, const std::vector<wire::Hello>& hellos,
+                       std::span<const RankBytes> draft_heads) {
+  std::int32_t& kept = plan.pipelines.front().kept_states;
+  while (kept > 0 && !fits_memory(models, plan, hellos, draft_heads)) kept /= 2;
+}
+
 }  // namespace
 
 DecodeOptions decode_options(const JobRank& rank, const ExpectedText& text) {
@@ -104,6 +113,7 @@ wire::PipelinePlan JobPlanner::shape_of(const ModelPlace& place, const DecodeOpt
   pipeline.cells = target ? text_cells() + decode.guess_cells : rank_.context() + plan.draft.room();
   pipeline.sequences = (target ? decode.sequences.end : plan.draft.room() + 1) + decode.kept_texts;
   const ModelFile* file = rank_.models().find(static_cast<std::size_t>(place.model));
+  if (target && file && file->h.is_recurrent()) pipeline.kept_states = std::min(decode.kept_texts, kMostKeptStates);
   if (file && reuses(file->h))
     pipeline.window_cells = window_cells(file->h, pipeline.cells, target ? decode.guess_cells : plan.draft.room(), plan.batch, !target);
   return pipeline;
@@ -142,12 +152,14 @@ wire::Start JobPlanner::plan(const std::vector<wire::Hello>& hellos, std::span<c
     wire::Start faster = plan;
     faster.pipelines.front().layers = splits[i];
     plan_device_layers(models, faster, hellos, draft_heads);
+    keep_fewer_states(models, faster, hellos, draft_heads);
     if (!fits_memory(models, faster, hellos, draft_heads)) continue;
     plan_packing(models, faster, hellos, options.compute.repack, draft_heads);
     std::ranges::for_each(ranks_without_layers(faster, hellos), warn);
     return faster;
   }
   plan_device_layers(models, plan, hellos, draft_heads);
+  keep_fewer_states(models, plan, hellos, draft_heads);
   plan_packing(models, plan, hellos, options.compute.repack, draft_heads);
   std::ranges::for_each(plan_memory(models, plan, hellos, draft_heads), warn);
   std::ranges::for_each(ranks_without_layers(plan, hellos), warn);

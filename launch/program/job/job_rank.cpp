@@ -79,6 +79,7 @@ StageFactory JobRank::stage_factory() {
                                  .group = group,
                                  .context = context(),
                                  .window_cells = plan.window_cells,
+                                 .kept_states = plan.kept_states,
                                  .first_layers = model == 0 ? first : 0,
                                  .pack_first = packed == wire::Packed::kFirstLayers};
     if (!file) return models_.make_draft_heads(model, options, unit);

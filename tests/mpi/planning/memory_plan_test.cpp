@@ -230,6 +230,8 @@ TEST(RankBytes, States_takeAsMuchForAnyContext) {
   const RankBytes bytes = rank_bytes(model, all, Shard(model.h), CacheType::kF16, 8, 1, inputs);
   EXPECT_EQ(bytes.window_cache, StateStore::bytes_for(model.h.state, 4, {inputs, StateCells::kStates}));
   EXPECT_EQ(bytes.cache_per_cell, 2u * 3 * 32 * 2) << "keys and values of the layer with attention";
+  const RankBytes kept = rank_bytes(model, all, Shard(model.h), CacheType::kF16, 8, 1, inputs, 5);
+  EXPECT_EQ(kept.window_cache - bytes.window_cache, StateStore::bytes_for(model.h.state, 4, {0, 5})) << "of kept texts";
 }
 
 }  // namespace

@@ -31,6 +31,7 @@ Start two_pipelines() {
   start.draft.shape.nodes = {{}, {0, 0, 1}, {1, 1, 0}};
   start.pipelines = {{0, {0, 1}, {{0, 3}, {3, 8}}, 4096, 5}, {1, {2, 4}, {{0, 1}, {1, 2}}, 100, 9, {1, 0}}};
   start.pipelines[0].window_cells = 300;
+  start.pipelines[0].kept_states = 4;
   start.pipelines[0].first_layers = {2, 0};
   return start;
 }
@@ -109,6 +110,7 @@ TEST(Wire, Start_roundTrips) {
   EXPECT_EQ(back.pipelines[0].layers[1].end, 8);
   EXPECT_EQ(back.pipelines[0].cells, 4096);
   EXPECT_EQ(back.pipelines[0].window_cells, 300);
+  EXPECT_EQ(back.pipelines[0].kept_states, 4);
   EXPECT_EQ(back.pipelines[1].window_cells, 0);
   EXPECT_EQ(back.pipelines[0].first_layers, (std::vector<std::int32_t>{2, 0}));
   EXPECT_TRUE(back.pipelines[1].first_layers.empty());

@@ -23,9 +23,10 @@ SimulatedJob::SimulatedJob(const JobShape& shape)
   decode.lookup = shape.lookup;
   decode.context = kContext;
   decode.batch = 4;
+  decode.kept_texts = shape.kept_states;
   if (shape.strategy != Strategy::kIterative) {
-    decode.guess_cells = kGuessCells;
-    decode.sequences = {0, kGuessCells + 1};
+    decode.guess_cells = shape.kept_states > 0 ? kGuessCells / 3 : kGuessCells;  // so few that every one is needed
+    decode.sequences = {0, decode.guess_cells + 1};
   }
   make_plan();
   for (int r = 0; r < size(); ++r) {
@@ -57,6 +58,9 @@ void SimulatedJob::make_plan() {
   plan_.draft.credit = 12;
   plan_.draft.sequences = shape_.sequences;
   add(0, 0, shape_.stages, kContext + decode.guess_cells, decode.sequences.end);
+  plan_.pipelines[0].kept_states = shape_.kept_states;
+  plan_.pipelines[0].sequences += shape_.kept_states;
+  if (shape_.kept_states > 0) plan_.pipelines[0].window_cells = static_cast<std::int32_t>(StateCells::enough(decode.guess_cells));
   int next = shape_.stages;
   for (std::size_t d = 0; d < shape_.drafters.size(); ++d) {
     const int count = shape_.drafters[d];
@@ -81,6 +85,8 @@ StageFactory SimulatedJob::factory(int rank) {
     shape.cells = pipeline.cells;
     shape.sequences = pipeline.sequences;
     shape.vocabulary = kVocabulary;
+    if (pipeline.kept_states > 0) shape.state_inputs = pipeline.window_cells;
+    shape.kept_states = pipeline.kept_states;
     shape.operations = 3;
     const std::uint64_t seed = shape_.seed, draft = static_cast<std::uint64_t>(pipeline.model);
     shape.logits = [seed, draft, disagreement = shape_.disagreement](std::uint64_t prefix, std::span<float> logits) {

@@ -23,6 +23,7 @@ struct JobShape {
   std::string policy = "best-first";
   int sequences = 0;  ///< most of the policy multi-sequence
   bool lookup = false;
+  int kept_states = 0;        ///< kept texts, in layers with states; 0: there are no such layers
   double disagreement = 0.3;  ///< share of tokens that drafts guess wrongly
 };
 
