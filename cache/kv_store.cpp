@@ -6,6 +6,7 @@
 
 #include "node/error.hpp"
 #include "node/limits.hpp"
+#include "node/memory.hpp"
 
 namespace yamata {
 namespace {
@@ -61,11 +62,7 @@ KvStore::KvStore(ComputeUnit& unit, CacheShape shape, const std::vector<std::int
   base_ = memory_->host().data();
 }
 
-void KvStore::touch() {
-  constexpr std::size_t kPage = 4096;
-  volatile std::byte* bytes = base_;
-  for (std::size_t at = 0; at < bytes_; at += kPage) bytes[at] = std::byte{0};
-}
+void KvStore::touch() { touch_pages(memory_->host()); }
 
 void* KvStore::k(int layer, int kv_head) const {
   const Planes& planes = layers_[static_cast<std::size_t>(layer)];

@@ -19,7 +19,8 @@ StateCells::StateCells(std::int32_t table_cells, StateCounts counts)
       inputs_(static_cast<std::size_t>(counts.inputs)),
       input_of_(static_cast<std::size_t>(table_cells), -1),
       node_of_(static_cast<std::size_t>(table_cells), -1),
-      free_(static_cast<std::size_t>(counts.inputs)) {
+      free_(static_cast<std::size_t>(counts.inputs)),
+      plan_{.steps = {}, .inputs = counts.inputs, .states = counts.states} {
   std::iota(free_.rbegin(), free_.rend(), 0);
 }
 
@@ -80,8 +81,9 @@ void StateCells::add(Node node) {
   nodes_.push_back(node);
 }
 
-/// The node before a token, after nodes for the tokens from a kept state on have been added; -1: the token itself follows a state, or
-/// begins a text. A guess that was never computed, below which there are only guesses that no one reads, begins one, too.
+/// Adds nodes for those tokens before this one that no kept state contains, and sets the state before them. Returns the node just before
+/// the token; -1: the token itself follows a state, or begins a text. What follows a guess that was never computed is treated as the
+/// beginning of a text: these are guesses as well, whose results no one reads.
 std::int32_t StateCells::find_before(const CellTable& table, const Placement& token, std::span<const CellId> seen, Node& node) {
   std::int32_t before = -1, state = StateStep::kZero;
   std::size_t at = seen.size() - 1;  // tokens from here on to the last one need nodes
@@ -191,17 +193,14 @@ void StateCells::make_room(const CellTable& table, std::size_t inputs) {
 
 /// The convolution's columns of a node, after those of its parent.
 void StateCells::find_columns(Node& node) const {
-  constexpr std::size_t kTaps = StateShape::kTaps;
   node.columns[0] = node.row >= 0 ? StateStep::own_column(node.row) : node.input;
   if (node.parent >= 0) {
     const Node& parent = nodes_[static_cast<std::size_t>(node.parent)];
-    std::copy_n(parent.columns.begin(), kTaps - 1, node.columns.begin() + 1);
+    std::copy_n(parent.columns.begin(), StateShape::kColumns, node.columns.begin() + 1);
     return;
   }
-  for (std::size_t back = 1; back < kTaps; ++back) {
-    const auto first = counts_.inputs + 3 * node.state;
-    node.columns[back] = node.state < 0 ? StateStep::kZero : first + 3 - static_cast<std::int32_t>(back);
-  }
+  for (std::int32_t back = 1; back <= StateShape::kColumns; ++back)
+    node.columns[static_cast<std::size_t>(back)] = node.state < 0 ? StateStep::kZero : plan_.column_of(node.state, back);
 }
 
 void StateCells::add_step(std::int32_t number, std::int32_t load) {
@@ -218,7 +217,7 @@ void StateCells::add_step(std::int32_t number, std::int32_t load) {
 void StateCells::order_steps() {
   steps_.clear();
   free_aside_.clear();
-  plan_ = {.steps = {}, .inputs = counts_.inputs, .states = counts_.states, .aside = 0};
+  plan_.aside = 0;
   for (std::size_t root = 0; root < nodes_.size(); ++root) {
     if (nodes_[root].parent >= 0) continue;
     auto number = static_cast<std::int32_t>(root);

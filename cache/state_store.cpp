@@ -6,6 +6,7 @@
 
 #include "node/error.hpp"
 #include "node/limits.hpp"
+#include "node/memory.hpp"
 
 namespace yamata {
 namespace {
@@ -15,7 +16,7 @@ struct LayerFloats {
 };
 
 LayerFloats floats_of(const StateShape& shape, StateCounts counts) {
-  return {counts.states * shape.state_floats(), (counts.inputs + 3 * counts.states) * shape.channels(),
+  return {counts.states * shape.state_floats(), (counts.inputs + StateShape::kColumns * counts.states) * shape.channels(),
           counts.inputs * shape.update_floats()};
 }
 
@@ -44,10 +45,6 @@ StateMemory StateStore::layer(std::int64_t layer) const {
   return {begin, begin + states_, begin + states_ + columns_};
 }
 
-void StateStore::touch() {
-  constexpr std::size_t kPage = 4096;
-  volatile std::byte* bytes = memory_->host().data();
-  for (std::size_t at = 0; at < memory_->host().size(); at += kPage) bytes[at] = std::byte{0};
-}
+void StateStore::touch() { touch_pages(memory_->host()); }
 
 }  // namespace yamata

@@ -37,4 +37,10 @@ bool interleave(std::span<std::byte> memory, const std::vector<int>& nodes) {
   return mbind(memory.data(), memory.size(), MPOL_INTERLEAVE, mask->maskp, mask->size + 1, 0) == 0;
 }
 
+void touch_pages(std::span<std::byte> memory) {
+  constexpr std::size_t kPage = 4096;
+  volatile std::byte* bytes = memory.data();
+  for (std::size_t at = 0; at < memory.size(); at += kPage) bytes[at] = std::byte{0};
+}
+
 }  // namespace yamata

@@ -32,4 +32,7 @@ class PageMemory {
 /// them read. False if the system does not support it.
 bool interleave(std::span<std::byte> memory, const std::vector<int>& nodes);
 
+/// Writes a zero to every page of `memory`, so that all of it is allocated. For memory in which nothing is stored yet.
+void touch_pages(std::span<std::byte> memory);
+
 }  // namespace yamata

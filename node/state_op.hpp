@@ -11,11 +11,14 @@ namespace yamata {
 struct StateShape {
   /// Columns that a convolution reads: a token's own, and those of the tokens before it.
   static constexpr std::int64_t kTaps = 4;
+  /// Columns that are kept with a state: those of the tokens before its end.
+  static constexpr std::int32_t kColumns = kTaps - 1;
   /// A state's columns are divided into blocks of so many: [heads][blocks][dim][kBlock].
   static constexpr std::int64_t kBlock = 16;
+  static constexpr std::int64_t kMostDim = 256;
 
   std::int64_t heads = 0, key_heads = 0;
-  std::int64_t dim = 0;  ///< a multiple of kBlock
+  std::int64_t dim = 0;  ///< a multiple of kBlock, up to kMostDim
   bool cyclic = false;   ///< the key head of value head i is i modulo `key_heads`; else several consecutive heads share one
 
   std::int64_t keys() const { return key_heads * dim; }
@@ -34,8 +37,8 @@ struct StateShape {
 /// A layer's memory.
 struct StateMemory {
   float* states;  ///< [states][state_floats]
-  float*
-      columns;  ///< [inputs + 3 * states][channels]: inputs of the convolution, of tokens and, oldest first, of those before a state's end
+  /// [inputs + kColumns * states][channels]: inputs of the convolution, of tokens and, oldest first, of those before a state's end
+  float* columns;
   float* updates;  ///< [inputs][update_floats]
 };
 
@@ -54,6 +57,7 @@ struct StateStep {
   friend bool operator==(const StateStep&, const StateStep&) = default;
 
   static constexpr std::int32_t own_column(std::int32_t row) { return kZero - 1 - row; }
+  static constexpr std::int32_t row_of(std::int32_t own_column) { return kZero - 1 - own_column; }
 };
 
 /// A run's steps. They are the same in all layers.
@@ -62,8 +66,8 @@ struct StatePlan {
   std::int32_t inputs = 0, states = 0;  ///< in each layer's memory
   std::int32_t aside = 0;               ///< number of states that are put aside at the same time
 
-  /// Number of the oldest of the three columns before the end of a state.
-  std::int32_t first_column_of(std::int32_t state) const { return inputs + 3 * state; }
+  /// Number of the column that lies `back` tokens, from 1 to kColumns, before what follows a state.
+  std::int32_t column_of(std::int32_t state, std::int32_t back) const { return inputs + StateShape::kColumns * (state + 1) - back; }
 };
 
 /// The inputs of the rule. Queries, keys and values: silu of a convolution per channel; queries and keys are then divided by their length,

@@ -29,7 +29,7 @@ void rotate(float* head, const float* cos_sin, std::int64_t rotary_dim, bool int
 
 /// Divides a head by its root mean square and multiplies it with weights.
 void norm_head(const cpu::KernelTable& kernels, float* head, const float* weight, const StoreOp& op) {
-  float squares[18];  // of blocks of 32, for heads of up to 576
+  float squares[kMaxHeadDim / 32];  // of blocks of 32
   kernels.block_squares(head, op.head_dim, squares);
   const float factor = kernels.inverse_rms(squares, op.head_dim, op.epsilon);
   if (weight) return kernels.scale_mul(head, factor, weight, op.head_dim, head);

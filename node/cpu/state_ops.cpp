@@ -7,7 +7,7 @@
 namespace yamata::cpu {
 namespace {
 
-constexpr std::int64_t kMostDim = 256;
+constexpr std::int64_t kMostDim = StateShape::kMostDim;
 constexpr float kSquaresAdded = 1e-6f;  // to the squares of a query or key before it is divided by its length
 
 /// The natural logarithm of a normal number, at least 1: 2 atanh((m - 1) / (m + 1)) as a series, for m near 1, plus the power of two.
@@ -44,7 +44,7 @@ class Columns {
   Columns(const StateInputsOp& op, std::int64_t begin) : op_(op), begin_(begin), width_(op.shape.channels()) {}
   const float* at(std::int32_t column) const {
     if (column >= 0) return op_.memory.columns + column * width_ + begin_;
-    return column == StateStep::kZero ? kZeros : op_.x + (StateStep::kZero - 1 - column) * width_ + begin_;
+    return column == StateStep::kZero ? kZeros : op_.x + StateStep::row_of(column) * width_ + begin_;
   }
   float* kept(std::int32_t column) const { return op_.memory.columns + column * width_ + begin_; }
 
@@ -82,9 +82,8 @@ void convolve_head(const KernelTable& kernels, const StateInputsOp& op, std::int
       }
     }
     if (step.keep < 0) continue;
-    const std::int32_t first = op.plan->first_column_of(step.keep);  // of three, the oldest first
-    for (std::int32_t back = 0; back < 3; ++back)
-      std::copy_n(columns.at(step.columns[static_cast<std::size_t>(back)]), dim, columns.kept(first + 2 - back));
+    for (std::int32_t back = 1; back <= StateShape::kColumns; ++back)
+      std::copy_n(columns.at(step.columns[static_cast<std::size_t>(back - 1)]), dim, columns.kept(op.plan->column_of(step.keep, back)));
   }
 }
 
@@ -149,7 +148,7 @@ void rows_of_block(const DeltaRuleOp& op, std::int64_t head, std::int64_t block,
 
 }  // namespace
 
-/// Above 20, it is x within the precision of floats.
+/// Above 20, the result is x within the precision of floats.
 double softplus(const KernelTable& kernels, float x) {
   if (x > 20) return static_cast<double>(x);
   return log_of(1.0 + static_cast<double>(exp_of(kernels, x)));
@@ -176,8 +175,7 @@ void apply_rule(const StateKernels& kernels, const DeltaRuleOp& op, ThreadShare 
 }
 
 void gate_heads(const KernelTable& kernels, const HeadGateOp& op, ThreadShare share) {
-  constexpr std::int64_t kWidest = 576;
-  float squares[kWidest / 32], e[kWidest];
+  float squares[kMaxHeadDim / 32], e[kMaxHeadDim];
   for (std::int64_t item = share.begin; item < share.end; ++item) {
     const std::int64_t row = item / op.heads, head = item % op.heads;
     float* x = op.x + item * op.dim;

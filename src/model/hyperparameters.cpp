@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "node/error.hpp"
+#include "node/head_dim.hpp"
 #include "src/model/known_keys.hpp"
 #include "src/model/metadata_reader.hpp"
 
@@ -100,7 +101,7 @@ void require_fitting(const gguf::File& file, const Hyperparameters& h) {
         fmt::format("the vocabulary has {} tokens, but token_embd.weight {} rows; convert the model again", tokens->size(), h.vocabulary));
   if (h.heads % h.kv_heads != 0) refuse(fmt::format("{} heads do not share {} key/value heads evenly", h.heads, h.kv_heads));
   if (h.is_latent() && h.head_dim % 16 != 0) refuse(fmt::format("latent vectors of {} values are not a multiple of 16", h.head_dim));
-  if (h.head_dim < 1 || h.head_dim > 576) refuse(fmt::format("head size {} is not between 1 and 576", h.head_dim));
+  if (h.head_dim < 1 || h.head_dim > kMaxHeadDim) refuse(fmt::format("head size {} is not between 1 and {}", h.head_dim, kMaxHeadDim));
 }
 
 /// Heads whose size is no multiple of 16 are cached in one of 32, which every cache type can store.

@@ -45,7 +45,7 @@ class MetadataReader {
     }
     return in_range(key, static_cast<std::int64_t>(std::clamp(numbers.front(), -1e18, 1e18)), 1, most);
   }
-  /// For each layer, whether a list of booleans or of numbers says so; nothing if the key is absent or a number.
+  /// For each value of a list of booleans or of numbers, whether it is not 0; nothing if the key is absent or a number.
   std::optional<std::vector<bool>> flags(const char* key) const {
     const auto found = file_.metadata().find(note(key));
     if (found == file_.metadata().end()) return std::nullopt;
@@ -54,6 +54,15 @@ class MetadataReader {
     std::vector<bool> flags;
     for (const double number : file_.numbers(prefix_ + key)) flags.push_back(number != 0);
     return flags;
+  }
+  /// The same, if there is a flag for each of so many layers; else throws ModelError.
+  std::optional<std::vector<bool>> layer_flags(const char* key, std::int64_t layers) const {
+    std::optional<std::vector<bool>> listed = flags(key);
+    if (listed && std::ssize(*listed) < layers) {
+      throw ModelError(
+          fmt::format("{}: {}{} has {} values for {} layers; convert the model again", file_.name(), prefix_, key, listed->size(), layers));
+    }
+    return listed;
   }
   /// From 0 to `most`.
   std::int64_t count_or_none(const char* key, std::int64_t most, std::int64_t absent = 0) const { return within(key, 0, most, absent); }

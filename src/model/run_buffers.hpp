@@ -6,56 +6,30 @@
 namespace yamata {
 
 /// Each is [rows][...], with sizes from StageBuffers. A member of a group updates only its own columns of x.
-struct RunBuffers {
+class RunBuffers {
+  static constexpr BufferUse kOwn = BufferUse::kIntermediate;
+  ComputeUnit& unit_;  // before what is made with it
+
+ public:
   /// `whole_model`: the host neither writes nor reads x.
-  RunBuffers(ComputeUnit& unit, bool whole_model)
-      : x(unit, whole_model ? kOwn : BufferUse::kActivations),
-        input(unit, kOwn),
-        q(unit, kOwn),
-        k(unit, kOwn),
-        v(unit, kOwn),
-        attention(unit, kOwn),
-        low_queries(unit, kOwn),
-        cell_q(unit, kOwn),
-        cell_k(unit, kOwn),
-        cell_v(unit, kOwn),
-        convolved(unit, kOwn),
-        convolved_gate(unit, kOwn),
-        state_gates(unit, kOwn),
-        state_inputs(unit, kOwn),
-        gate(unit, kOwn),
-        up(unit, kOwn),
-        normed(unit, kOwn),
-        ffn_input(unit, kOwn),
-        branch(unit, kOwn),
-        router(unit),
-        choice(unit),
-        angles(unit),
-        query_scales(unit),
-        chosen(unit, kOwn),
-        logits(unit),
-        highest(unit),
-        expert_begins(unit),
-        head_pairs(unit),
-        head_begins(unit) {}
+  RunBuffers(ComputeUnit& unit, bool whole_model) : unit_(unit), x(unit, whole_model ? kOwn : BufferUse::kActivations) {}
 
   void reserve(const StageBuffers& sizes, std::int64_t rows, std::int64_t logit_rows);
   std::size_t floats() const;
 
-  FloatBuffer x, input, q, k, v, attention, low_queries, cell_q, cell_k, cell_v, convolved, convolved_gate, state_gates, state_inputs, gate,
-      up, normed, ffn_input, branch;
-  FloatBuffer router;          // [rows][experts], then [rows] of the shared expert
-  FloatBuffer choice;          // weights, pairs, tokens, chosen: [rows][experts used] each
-  FloatBuffer angles;          // [ropes][rows][rotary_dim/2][2]
-  FloatBuffer query_scales;    // [rows]
-  FloatBuffer chosen, logits;  // [logit_rows][dim], [logit_rows][vocabulary]
-  FloatBuffer highest;         // Highest: [units][logit_rows]
-  FloatBuffer expert_begins;   // [experts + 1]
-  FloatBuffer head_pairs;      // for latent attention: tokens and heads: [heads][rows] each
-  FloatBuffer head_begins;     // [heads + 1]
-
- private:
-  static constexpr BufferUse kOwn = BufferUse::kIntermediate;
+  FloatBuffer x, input{unit_, kOwn}, q{unit_, kOwn}, k{unit_, kOwn}, v{unit_, kOwn}, attention{unit_, kOwn}, low_queries{unit_, kOwn};
+  FloatBuffer cell_q{unit_, kOwn}, cell_k{unit_, kOwn}, cell_v{unit_, kOwn};
+  FloatBuffer convolved{unit_, kOwn}, convolved_gate{unit_, kOwn}, state_gates{unit_, kOwn}, state_inputs{unit_, kOwn};
+  FloatBuffer gate{unit_, kOwn}, up{unit_, kOwn}, normed{unit_, kOwn}, ffn_input{unit_, kOwn}, branch{unit_, kOwn};
+  FloatBuffer router{unit_};                       // [rows][experts], then [rows] of the shared expert
+  FloatBuffer choice{unit_};                       // weights, pairs, tokens, chosen: [rows][experts used] each
+  FloatBuffer angles{unit_};                       // [ropes][rows][rotary_dim/2][2]
+  FloatBuffer query_scales{unit_};                 // [rows]
+  FloatBuffer chosen{unit_, kOwn}, logits{unit_};  // [logit_rows][dim], [logit_rows][vocabulary]
+  FloatBuffer highest{unit_};                      // Highest: [units][logit_rows]
+  FloatBuffer expert_begins{unit_};                // [experts + 1]
+  FloatBuffer head_pairs{unit_};                   // for latent attention: tokens and heads: [heads][rows] each
+  FloatBuffer head_begins{unit_};                  // [heads + 1]
 };
 
 }  // namespace yamata

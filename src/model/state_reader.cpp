@@ -10,12 +10,8 @@ namespace {
 
 /// Of every four layers, three have a gated delta rule, unless the file has another interval, or a list with a boolean for each layer.
 void read_recurrent_layers(const MetadataReader& reader, Hyperparameters& h) {
-  const auto listed = reader.flags("attention.recurrent_layers");
+  const auto listed = reader.layer_flags("attention.recurrent_layers", h.layers);
   const std::int64_t interval = reader.count("full_attention_interval", 4096, 4);
-  if (listed && std::ssize(*listed) < h.layers) {
-    throw ModelError(fmt::format("{}: {}.attention.recurrent_layers has {} values for {} layers; convert the model again",
-                                 reader.file().name(), h.family->name, listed->size(), h.layers));
-  }
   for (std::int64_t layer = 0; layer < h.layers; ++layer)
     h.recurrent.push_back(listed ? (*listed)[static_cast<std::size_t>(layer)] : (layer + 1) % interval != 0);
 }
@@ -24,7 +20,7 @@ void read_recurrent_layers(const MetadataReader& reader, Hyperparameters& h) {
 
 /// In Qwen3-Next, consecutive value heads share a key head; the files of its successors have them in turn.
 void read_states(const MetadataReader& reader, Hyperparameters& h) {
-  constexpr std::int64_t kMostHeads = 1 << 12, kMostDim = 256;
+  constexpr std::int64_t kMostHeads = 1 << 12, kMostDim = StateShape::kMostDim;
   const std::int64_t taps = reader.count("ssm.conv_kernel", 64), inner = reader.count("ssm.inner_size", kMostHeads * kMostDim);
   h.state = {.heads = reader.count("ssm.time_step_rank", kMostHeads),
              .key_heads = reader.count("ssm.group_count", kMostHeads),

@@ -42,7 +42,11 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
       layer_ops_(h_, shard_, exchange_, buffers_, ops_) {
   if (options.window_cells > 0 && windowed_layers(h, range) > 0)
     window_cells_.emplace(options.cells, options.window_cells, static_cast<std::int32_t>(h.layer.window));
-  if (recurrent_layers(h, range) > 0) state_cells_.emplace(options.cells, state_counts(options));
+  if (recurrent_layers(h, range) > 0) {
+    state_cells_.emplace(options.cells, state_counts(options));
+    const auto last = std::ranges::find(weights_.specs.rbegin(), weights_.specs.rend(), true, &LayerSpec::recurrent);
+    last_state_layer_ = static_cast<std::size_t>(weights_.specs.rend() - last) - 1;
+  }
   const float* factors = rope_factors(options.context > 0 ? options.context : options.cells);
   ropes_.emplace_back(h, h.mixes_windows() ? h.with_window(false) : h.layer_at(0), factors);
   if (h.mixes_windows()) ropes_.emplace_back(h, h.with_window(true), factors);
@@ -183,8 +187,6 @@ LayerCache TransformerStage::cache_of(std::size_t layer) {
   const bool windowed = weights_.specs[layer].window > 0;
   const std::size_t head = layer * static_cast<std::size_t>(shard_.kv_heads());
   const std::size_t rope = windowed ? ropes_.size() - 1 : 0;
-  const bool last_states = std::none_of(weights_.specs.begin() + static_cast<std::ptrdiff_t>(layer) + 1, weights_.specs.end(),
-                                        [](const LayerSpec& spec) { return spec.recurrent; });
   return {.k = cache_k_.data() + head,
           .v = cache_v_.data() + head,
           .k_type = tensor_type(units_.front().cache->types().k),
@@ -195,7 +197,7 @@ LayerCache TransformerStage::cache_of(std::size_t layer) {
           .query_scales = buffers_.query_scales.data(),
           .plan = state_plan_,
           .states = states_[layer],
-          .finished = last_states && state_cells_ ? state_cells_->written() : nullptr};
+          .finished = state_cells_ && layer == last_state_layer_ ? state_cells_->written() : nullptr};
 }
 
 void TransformerStage::build(const StageBatch& batch) {

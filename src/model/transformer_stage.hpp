@@ -98,6 +98,7 @@ class TransformerStage final : public StageModel {
   std::optional<WindowCells> window_cells_;  // if layers with a window have fewer cells
   std::optional<StateCells> state_cells_;    // if layers have states
   const StatePlan* state_plan_ = nullptr;
+  std::size_t last_state_layer_ = 0;
   ComputeUnit& unit_;
   std::vector<UnitLayers> units_;  // in the order of their layers
   bool keeps_columns_ = false;

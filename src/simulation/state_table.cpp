@@ -17,7 +17,7 @@ std::size_t number(std::int32_t at) { return static_cast<std::size_t>(at); }
 StateTable::StateTable(std::int32_t cells, StateCounts counts)
     : cells_(cells, counts),
       states_(number(counts.states), kUnwritten),
-      columns_(number(counts.inputs + 3 * counts.states), kUnwritten),
+      columns_(number(counts.inputs + StateShape::kColumns * counts.states), kUnwritten),
       updates_(number(counts.inputs), kUnwritten) {}
 
 void StateTable::begin(const CellTable& table, std::span<const Placement> batch, const BatchCells& cells) {
@@ -35,7 +35,7 @@ void StateTable::compute(std::span<const std::uint64_t> tokens, bool completed) 
   }
   // A stopped run leaves in an undefined state what it was to write.
   for (const StateStep& step : plan_->steps) {
-    if (step.keep >= 0) states_[number(step.keep)] = columns_[number(plan_->first_column_of(step.keep))] = kUnwritten;
+    if (step.keep >= 0) states_[number(step.keep)] = columns_[number(plan_->column_of(step.keep, StateShape::kColumns))] = kUnwritten;
     if (step.row >= 0 && step.input >= 0) columns_[number(step.input)] = updates_[number(step.input)] = kUnwritten;
   }
 }
@@ -43,15 +43,15 @@ void StateTable::compute(std::span<const std::uint64_t> tokens, bool completed) 
 void StateTable::convolve(const StateStep& step, std::span<const std::uint64_t> tokens) {
   const auto column = [&](std::int32_t at) {
     if (at >= 0) return columns_[number(at)];
-    return at == StateStep::kZero ? 0 : tokens[number(StateStep::kZero - 1 - at)];
+    return at == StateStep::kZero ? 0 : tokens[number(StateStep::row_of(at))];
   };
   if (step.row >= 0) {
     std::ranges::transform(step.columns, rows_[number(step.row)].columns.begin(), column);
     if (step.input >= 0) columns_[number(step.input)] = updates_[number(step.input)] = tokens[number(step.row)];
   }
   if (step.keep < 0) return;
-  for (std::int32_t back = 0; back < 3; ++back)
-    columns_[number(plan_->first_column_of(step.keep) + 2 - back)] = column(step.columns[number(back)]);
+  for (std::int32_t back = 1; back <= StateShape::kColumns; ++back)
+    columns_[number(plan_->column_of(step.keep, back))] = column(step.columns[number(back - 1)]);
 }
 
 void StateTable::apply_rule(std::span<const std::uint64_t> tokens) {

@@ -25,7 +25,7 @@ struct Layer {
   explicit Layer(StateCounts its_counts)
       : counts(its_counts),
         states(static_cast<std::size_t>(counts.states)),
-        columns(static_cast<std::size_t>(counts.inputs + 3 * counts.states)),
+        columns(static_cast<std::size_t>(counts.inputs + StateShape::kColumns * counts.states)),
         updates(static_cast<std::size_t>(counts.inputs)) {}
 
   int column(std::int32_t number, const std::vector<int>& tokens) const {
@@ -48,9 +48,9 @@ struct Layer {
             tokens[static_cast<std::size_t>(step.row)];
       }
       if (step.keep < 0) continue;
-      for (std::int32_t back = 0; back < 3; ++back) {
-        columns[static_cast<std::size_t>(plan.first_column_of(step.keep) + 2 - back)] =
-            column(step.columns[static_cast<std::size_t>(back)], tokens);
+      for (std::int32_t back = 1; back <= StateShape::kColumns; ++back) {
+        columns[static_cast<std::size_t>(plan.column_of(step.keep, back))] =
+            column(step.columns[static_cast<std::size_t>(back - 1)], tokens);
       }
     }
     std::vector<State> aside(static_cast<std::size_t>(plan.aside));

@@ -30,8 +30,7 @@ Flags some_flags(std::string words = "") {
 GivenFlags parse(const std::vector<const char*>& words, const Flags& flags = some_flags()) { return parse_flags(flags, words); }
 
 /// The error of these words.
-std::string fault(const std::vector<const char*>& words) {
-  const Flags flags = some_flags();
+std::string fault(const std::vector<const char*>& words, const Flags& flags = some_flags()) {
   try {
     require_file_names(flags, parse_flags(flags, words));
   } catch (const UsageError& error) {
@@ -89,6 +88,7 @@ TEST(FlagParser, Faults_nameTheFlagAsItWasWritten) {
   EXPECT_EQ(fault({"-number", "5"}), "'-number' is not a flag; long flags have two dashes: --number");
   EXPECT_EQ(fault({"–n", "5"}), "'–n' begins with a dash that is no hyphen; write -n");
   EXPECT_EQ(fault({"--numbr", "5"}), "'--numbr' is not a flag; did you mean --number? 'yamata try --help' lists them");
+  EXPECT_EQ(fault({"--model", "a"}, some_flags("A B")), "'--model' is not a flag; write yamata try A B; --help lists the flags");
   EXPECT_EQ(fault({"-12"}), "'-12' stands where a flag is expected; 'yamata try --help' lists them");
   EXPECT_EQ(fault({"-f", ""}), "-f needs a file name");
   EXPECT_EQ(fault({"-f", "a,,b"}), "-f has an empty file name beside a comma; write A,B, without spaces");

@@ -69,6 +69,12 @@ TEST(TreeFile, AllTrees_areThoseOfAFile) {
   EXPECT_EQ(widths(R"({"sources": [{"name": "all", "accuracies": [[0.6, 0.3], [0.4, 0.1]]}]})"), (std::vector{2, 4, 7})) << "of 7 places";
   EXPECT_THROW(widths(R"({"sources": [{"name": "all", "accuracies": [[0]]}]})"), ModelError);
   EXPECT_THROW(widths(R"({"choices": 1})"), ModelError);
+  try {
+    widths(R"({"choices": [{"width": 4}]})");
+    FAIL();
+  } catch (const ModelError& e) {
+    EXPECT_EQ(e.what(), folder / "tree.json" + ": its \"choices\" are not those that yamata profile --tree-out writes; check --tree");
+  }
   EXPECT_THROW(widths(R"({"choices": []})"), ModelError);
 }
 

@@ -10,15 +10,6 @@
 namespace yamata {
 namespace {
 
-/// small_llama of another family.
-ModelFile small(const std::string& family) {
-  ModelFile file = small_llama(), other;
-  other.tensors = file.tensors;
-  for (const auto& [key, value] : file.metadata) other.metadata[key.starts_with("llama.") ? family + key.substr(5) : key] = value;
-  other.set("general.architecture", family.c_str());
-  return other;
-}
-
 Hyperparameters read(ModelFile file) {
   const gguf::File read = file.read();
   return Hyperparameters::read(read);
@@ -44,7 +35,7 @@ void expect_required(const ModelFile& complete, std::initializer_list<const char
 }
 
 ModelFile with_experts(const std::string& family) {
-  ModelFile file = small(family);
+  ModelFile file = small_model(family);
   file.set(family + ".block_count", std::uint64_t{8});
   file.set(family + ".expert_count", std::uint64_t{8});
   file.set(family + ".expert_used_count", std::uint64_t{2});
@@ -74,13 +65,13 @@ std::string scaling(const Hyperparameters& h) {
 }
 
 TEST(LayerKinds, SmolLm3_hasNoRopeInEveryFourthLayer) {
-  ModelFile file = small("smollm3");
+  ModelFile file = small_model("smollm3");
   file.set("smollm3.block_count", std::uint64_t{9});
   EXPECT_EQ(rotating(read(file)), "RRR-RRR-R");
 }
 
 TEST(LayerKinds, Exaone4_rotatesWhereWindowsAre_orEverywhere) {
-  ModelFile file = small("exaone4");
+  ModelFile file = small_model("exaone4");
   file.set("exaone4.block_count", std::uint64_t{8});
   EXPECT_EQ(rotating(read(file)), "RRRRRRRR");
   EXPECT_EQ(windows(read(file)), "--------");
@@ -131,7 +122,7 @@ TEST(LayerKinds, Ernie4_5Moe_hasExpertsAfterTheFirstLayers_atAnInterval) {
 }
 
 TEST(LayerKinds, NormsAfterRope_areOfHeadsThatAreNotPadded) {
-  ModelFile file = small("hunyuan-dense");
+  ModelFile file = small_model("hunyuan-dense");
   EXPECT_TRUE(read(file).layer.qk_norm_last);
   file.set("hunyuan-dense.attention.key_length", std::uint64_t{24});
   file.set("hunyuan-dense.attention.value_length", std::uint64_t{24});
@@ -157,13 +148,13 @@ TEST(LayerKinds, MinimaxM2_hasABiasForEveryChoice) {
 }
 
 TEST(LayerKinds, ModelsForImages_haveSectionsOfRope) {
-  ModelFile file = small("qwen2vl");
+  ModelFile file = small_model("qwen2vl");
   file.metadata["qwen2vl.rope.dimension_sections"] = std::vector<std::int64_t>{2, 3, 3, 0};
   expect_required(file, {"qwen2vl.rope.dimension_sections"});
 }
 
 TEST(LayerKinds, Mistral3_scalesQueriesByLengthsOfTheFirstContext) {
-  ModelFile file = small("mistral3");
+  ModelFile file = small_model("mistral3");
   EXPECT_EQ(scaling(read(file)), "--");
   file.set("mistral3.attention.temperature_scale", 0.1);
   file.set("mistral3.rope.scaling.type", "yarn");

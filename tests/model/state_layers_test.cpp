@@ -26,10 +26,7 @@ void expect_refused(const ModelFile& file, const std::string& part) {
 }
 
 TEST(StateLayers, areEveryFewOrListed_andMustBePossible) {
-  ModelFile file;
-  for (const auto& [key, value] : small_llama().metadata) file.metadata[key.starts_with("llama.") ? "qwen35" + key.substr(5) : key] = value;
-  file.tensors = small_llama().tensors;
-  file.set("general.architecture", "qwen35");
+  ModelFile file = small_model("qwen35");
   file.set("qwen35.block_count", std::uint64_t{5});
   file.metadata["qwen35.rope.dimension_sections"] = std::vector<std::int64_t>{3, 3, 2, 0};
   for (const auto& [key, value] :

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/gguf/gguf.hpp"
@@ -96,9 +97,20 @@ inline ModelFile small_llama() {
   return file;
 }
 
+/// The same of another family.
+inline ModelFile small_model(const std::string& family) {
+  ModelFile file = small_llama();
+  std::map<std::string, gguf::Value> metadata;
+  for (auto& [key, value] : file.metadata) metadata[key.starts_with("llama.") ? family + key.substr(5) : key] = value;
+  file.metadata = std::move(metadata);
+  file.set("general.architecture", family.c_str());
+  return file;
+}
+
 }  // namespace test
 
 using test::ModelFile;
 using test::small_llama;
+using test::small_model;
 
 }  // namespace yamata

@@ -131,15 +131,7 @@ TEST(LatentOps, ADevice_givesTheBitsOfTheReference) {
 
 /// The chosen experts, out of six in groups of two.
 std::vector<std::int32_t> chosen_of(const std::vector<float>& logits, std::int64_t groups_used) {
-  std::vector<float> weights(2);
-  std::vector<std::int32_t> pairs(2), tokens(2), chosen(2), first(7);
-  const ExpertChoice choice{.experts = 6,
-                            .used = 2,
-                            .weights = weights.data(),
-                            .pairs = pairs.data(),
-                            .tokens = tokens.data(),
-                            .chosen = chosen.data(),
-                            .first = first.data()};
+  ChosenExperts found(6, 2);
   CpuUnit unit({-1}, cpu::Isa::kScalar);
   run(unit, std::vector<Op>{RouterOp{.logits = logits.data(),
                                      .rows = 1,
@@ -147,8 +139,8 @@ std::vector<std::int32_t> chosen_of(const std::vector<float>& logits, std::int64
                                      .normalize = false,
                                      .groups = 3,
                                      .groups_used = groups_used,
-                                     .choice = choice}});
-  return chosen;
+                                     .choice = found.choice()}});
+  return found.chosen;
 }
 
 TEST(RouterOp, OnlyTheBestGroupsExperts_areChosen) {

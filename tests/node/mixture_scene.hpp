@@ -6,6 +6,23 @@
 
 namespace yamata {
 
+/// Memory for the experts that a router chooses for one token.
+struct ChosenExperts {
+  ChosenExperts(std::size_t number, std::size_t used) : weights(used), pairs(used), tokens(used), chosen(used), first(number + 1) {}
+  ExpertChoice choice() {
+    return {.experts = std::ssize(first) - 1,
+            .used = std::ssize(chosen),
+            .weights = weights.data(),
+            .pairs = pairs.data(),
+            .tokens = tokens.data(),
+            .chosen = chosen.data(),
+            .first = first.data()};
+  }
+
+  std::vector<float> weights;
+  std::vector<std::int32_t> pairs, tokens, chosen, first;
+};
+
 /// A norm, a router, its experts, and the addition to the residual stream, for a few tokens.
 struct Mixture {
   static constexpr std::int64_t kTokens = 5, kDim = 96, kFfn = 64, kExperts = 7, kUsed = 3, kPairs = kTokens * kUsed;

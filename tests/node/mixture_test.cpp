@@ -123,126 +123,98 @@ TEST(MixtureOps, EachOperation_isWhatItSays) {
 
 TEST(MixtureOps, EqualProbabilities_goToTheFirst_andABiasCountsForTheChoiceOnly) {
   const std::vector<float> logits{1, 3, 2, 3, 3}, bias{9, 0, 0, 0, 0};
-  std::vector<float> weights(3);
-  std::vector<std::int32_t> pairs(3), tokens(3), chosen(3), first(6);
-  const ExpertChoice choice{.experts = 5,
-                            .used = 3,
-                            .weights = weights.data(),
-                            .pairs = pairs.data(),
-                            .tokens = tokens.data(),
-                            .chosen = chosen.data(),
-                            .first = first.data()};
-  RouterOp op{.logits = logits.data(), .rows = 1, .kind = RouterKind::kSigmoid, .normalize = false, .choice = choice};
+  ChosenExperts found(5, 3);
+  RouterOp op{.logits = logits.data(), .rows = 1, .kind = RouterKind::kSigmoid, .normalize = false, .choice = found.choice()};
   run_scalar(std::vector<Op>{op});
-  EXPECT_EQ(chosen, (std::vector<std::int32_t>{1, 3, 4}));
-  EXPECT_EQ(pairs, (std::vector<std::int32_t>{0, 1, 2}));
-  EXPECT_NEAR(weights[0], 1 / (1 + std::exp(-3.0)), 1e-6);
+  EXPECT_EQ(found.chosen, (std::vector<std::int32_t>{1, 3, 4}));
+  EXPECT_EQ(found.pairs, (std::vector<std::int32_t>{0, 1, 2}));
+  EXPECT_NEAR(found.weights[0], 1 / (1 + std::exp(-3.0)), 1e-6);
   op.bias = bias.data();
   run_scalar(std::vector<Op>{op});
-  EXPECT_EQ(chosen, (std::vector<std::int32_t>{0, 1, 3}));
-  EXPECT_NEAR(weights[0], 1 / (1 + std::exp(-1.0)), 1e-6);
+  EXPECT_EQ(found.chosen, (std::vector<std::int32_t>{0, 1, 3}));
+  EXPECT_NEAR(found.weights[0], 1 / (1 + std::exp(-1.0)), 1e-6);
   op.bias = nullptr, op.kind = RouterKind::kSoftmaxOfChosen;
   run_scalar(std::vector<Op>{op});
-  EXPECT_NEAR(weights[0], 1.0 / 3, 1e-6);
+  EXPECT_NEAR(found.weights[0], 1.0 / 3, 1e-6);
 }
 
 TEST(MixtureOps, SigmoidsOfChosen_areChosenByLogits) {
   const std::vector<float> logits{60, 0.5f, 80, 70};  // the sigmoids of all but the second are 1
-  std::vector<float> weights(3);
-  std::vector<std::int32_t> pairs(3), tokens(3), chosen(3), first(5);
-  const ExpertChoice choice{.experts = 4,
-                            .used = 2,
-                            .weights = weights.data(),
-                            .pairs = pairs.data(),
-                            .tokens = tokens.data(),
-                            .chosen = chosen.data(),
-                            .first = first.data()};
+  ChosenExperts found(4, 3);
   run_scalar(std::vector<Op>{
-      RouterOp{.logits = logits.data(), .rows = 1, .kind = RouterKind::kSigmoidOfChosen, .normalize = false, .choice = choice}});
-  EXPECT_EQ(chosen, (std::vector<std::int32_t>{2, 3, 0}));
-  EXPECT_NEAR(weights[0], 1, 1e-6);
+      RouterOp{.logits = logits.data(), .rows = 1, .kind = RouterKind::kSigmoidOfChosen, .normalize = false, .choice = found.choice()}});
+  EXPECT_EQ(found.chosen, (std::vector<std::int32_t>{2, 3, 0}));
+  EXPECT_NEAR(found.weights[0], 1, 1e-6);
+}
+
+/// A query, key and value of one head, and where they are stored.
+struct OneHead {
+  static constexpr std::int64_t kDim = 32;
+  std::vector<float> q = reals(kDim, 1), k = reals(kDim, 2), v = reals(kDim, 3);
+  std::vector<float> k_plane = std::vector<float>(kDim), v_plane = std::vector<float>(kDim);
+  std::int32_t cell = 0;
+  void *k_cells = k_plane.data(), *v_cells = v_plane.data();
+
+  /// `angles`: [kDim / 2] cosines and sines.
+  StoreOp op(const std::vector<float>& angles) {
+    return {.q = q.data(),
+            .k = k.data(),
+            .v = v.data(),
+            .rows = 1,
+            .q_heads = 1,
+            .kv_heads = 1,
+            .head_dim = kDim,
+            .rotary_dim = kDim,
+            .interleaved = true,
+            .cos_sin = angles.data(),
+            .cells = &cell,
+            .cache_k = &k_cells,
+            .cache_v = &v_cells,
+            .k_type = TensorType::F32,
+            .v_type = TensorType::F32,
+            .epsilon = 1e-5f};
+  }
+};
+
+double rms(const std::vector<float>& x) {
+  return std::sqrt(std::inner_product(x.begin(), x.end(), x.begin(), 0.0) / static_cast<double>(x.size()) + 1e-5);
 }
 
 TEST(StoreOp, NormsAfterRope_theScaleComesLast) {
-  constexpr std::int64_t kDim = 32;
-  std::vector<float> q = reals(kDim, 1), k = reals(kDim, 2);
-  const std::vector<float> before = q, k_before = k, v = reals(kDim, 3), weight = reals(kDim, 4), scale{3};
-  std::vector<float> turned(kDim), k_plane(kDim), v_plane(kDim);
-  for (std::size_t i = 1; i < kDim; i += 2) turned[i] = 1;  // sines of 1: a quarter
-  const std::int32_t cell = 0;
-  void *k_cells = k_plane.data(), *v_cells = v_plane.data();
-  StoreOp op{.q = q.data(),
-             .k = k.data(),
-             .v = v.data(),
-             .rows = 1,
-             .q_heads = 1,
-             .kv_heads = 1,
-             .head_dim = kDim,
-             .rotary_dim = kDim,
-             .interleaved = true,
-             .cos_sin = turned.data(),
-             .cells = &cell,
-             .cache_k = &k_cells,
-             .cache_v = &v_cells,
-             .k_type = TensorType::F32,
-             .v_type = TensorType::F32,
-             .q_norm = weight.data(),
-             .k_norm = weight.data(),
-             .norm_last = true,
-             .q_scale = scale.data(),
-             .epsilon = 1e-5f};
+  OneHead head;
+  const std::vector<float> before = head.q, k_before = head.k, weight = reals(OneHead::kDim, 4), scale{3};
+  std::vector<float> turned(OneHead::kDim);
+  for (std::size_t i = 1; i < turned.size(); i += 2) turned[i] = 1;  // sines of 1: a quarter
+  StoreOp op = head.op(turned);
+  op.q_norm = op.k_norm = weight.data(), op.norm_last = true, op.q_scale = scale.data();
   run_scalar(std::vector<Op>{op});
-  const auto rms = [](const std::vector<float>& x) {
-    return std::sqrt(std::inner_product(x.begin(), x.end(), x.begin(), 0.0) / kDim + 1e-5);
-  };
-  for (std::size_t i = 0; i < kDim; i += 2) {
-    EXPECT_NEAR(q[i], -before[i + 1] / rms(before) * weight[i] * 3, 1e-5);
-    EXPECT_NEAR(q[i + 1], before[i] / rms(before) * weight[i + 1] * 3, 1e-5);
-    EXPECT_NEAR(k_plane[i], -k_before[i + 1] / rms(k_before) * weight[i], 1e-5);
+  for (std::size_t i = 0; i < weight.size(); i += 2) {
+    EXPECT_NEAR(head.q[i], -before[i + 1] / rms(before) * weight[i] * 3, 1e-5);
+    EXPECT_NEAR(head.q[i + 1], before[i] / rms(before) * weight[i + 1] * 3, 1e-5);
+    EXPECT_NEAR(head.k_plane[i], -k_before[i + 1] / rms(k_before) * weight[i], 1e-5);
   }
-  q = before, k = k_before;
+  head.q = before, head.k = k_before;
   op.q_norm = op.k_norm = nullptr, op.q_scale = nullptr, op.unit_norm = true;
   run_scalar(std::vector<Op>{op});
-  for (std::size_t i = 0; i < kDim; i += 2) {
-    EXPECT_NEAR(q[i], -before[i + 1] / rms(before), 1e-5);
-    EXPECT_NEAR(k_plane[i + 1], k_before[i] / rms(k_before), 1e-5);
+  for (std::size_t i = 0; i < weight.size(); i += 2) {
+    EXPECT_NEAR(head.q[i], -before[i + 1] / rms(before), 1e-5);
+    EXPECT_NEAR(head.k_plane[i + 1], k_before[i] / rms(k_before), 1e-5);
   }
 }
 
 TEST(StoreOp, NormsHeadsBeforeTheyRotate) {
-  constexpr std::int64_t kDim = 32;
-  std::vector<float> q = reals(kDim, 1), k = reals(kDim, 2);
-  const std::vector<float> before = q, v = reals(kDim, 3), weight = reals(kDim, 4), k_weight(kDim, 1.0f);
-  std::vector<float> still(kDim), k_plane(kDim), v_plane(kDim);
-  for (std::size_t i = 0; i < kDim; i += 2) still[i] = 1;  // cosines of 1: no rotation
-  const std::int32_t cell = 0;
-  void *k_cells = k_plane.data(), *v_cells = v_plane.data();
-  const std::vector<float> k_before = k;
-  run_scalar(std::vector<Op>{StoreOp{.q = q.data(),
-                                     .k = k.data(),
-                                     .v = v.data(),
-                                     .rows = 1,
-                                     .q_heads = 1,
-                                     .kv_heads = 1,
-                                     .head_dim = kDim,
-                                     .rotary_dim = kDim,
-                                     .interleaved = false,
-                                     .cos_sin = still.data(),
-                                     .cells = &cell,
-                                     .cache_k = &k_cells,
-                                     .cache_v = &v_cells,
-                                     .k_type = TensorType::F32,
-                                     .v_type = TensorType::F32,
-                                     .q_norm = weight.data(),
-                                     .k_norm = k_weight.data(),
-                                     .epsilon = 1e-5f}});
-  const double rms = std::sqrt(std::inner_product(before.begin(), before.end(), before.begin(), 0.0) / kDim + 1e-5);
-  const double k_rms = std::sqrt(std::inner_product(k_before.begin(), k_before.end(), k_before.begin(), 0.0) / kDim + 1e-5);
-  for (std::size_t i = 0; i < kDim; ++i) {
-    EXPECT_NEAR(q[i], before[i] / rms * weight[i], 1e-5);
-    EXPECT_NEAR(k_plane[i], k_before[i] / k_rms, 1e-5);
+  OneHead head;
+  const std::vector<float> before = head.q, k_before = head.k, weight = reals(OneHead::kDim, 4), k_weight(OneHead::kDim, 1.0f);
+  std::vector<float> still(OneHead::kDim);
+  for (std::size_t i = 0; i < still.size(); i += 2) still[i] = 1;  // cosines of 1: no rotation
+  StoreOp op = head.op(still);
+  op.interleaved = false, op.q_norm = weight.data(), op.k_norm = k_weight.data();
+  run_scalar(std::vector<Op>{op});
+  for (std::size_t i = 0; i < weight.size(); ++i) {
+    EXPECT_NEAR(head.q[i], before[i] / rms(before) * weight[i], 1e-5);
+    EXPECT_NEAR(head.k_plane[i], k_before[i] / rms(k_before), 1e-5);
   }
-  EXPECT_EQ(v_plane, v);
+  EXPECT_EQ(head.v_plane, head.v);
 }
 
 }  // namespace

@@ -86,8 +86,8 @@ std::vector<LayerRange> JobPlanner::draft_split(const ModelPlace& place) const {
   return place.per_rank(split_layers(file, h, place.stage_shares(), place.stages()));
 }
 
-/// Whether a model's layers have fewer cells, or inputs of states, than the cache: texts only grow. Those of states also if nothing is
-/// written.
+/// Whether layers with windows or states get less memory than others, because only their latest tokens are needed. That holds while a text
+/// is generated, which only grows; and for states always, because they can be read only where the text ends.
 bool JobPlanner::reuses(const Hyperparameters& h) const { return writes() || h.is_recurrent(); }
 
 /// Memory of the ranks for the target, and of its cache.

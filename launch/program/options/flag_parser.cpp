@@ -25,8 +25,10 @@ UsageError unknown_flag(const std::string& word, const Flags& flags) {
   if (word.size() > 1 && is_digit(word[1]))
     return UsageError(fmt::format("'{}' stands where a flag{} is expected; 'yamata {} --help' lists them", word,
                                   flags.takes_words() ? " or a number from 0 on" : "", flags.command()));
-  return UsageError(
-      fmt::format("'{}' is not a flag;{} 'yamata {} --help' lists them", word, did_you_mean(word, flags.listed()), flags.command()));
+  const std::string meant = did_you_mean(word, flags.listed());
+  if (flags.takes_words() && meant.empty())
+    return UsageError(fmt::format("'{}' is not a flag; write yamata {} {}; --help lists the flags", word, flags.command(), flags.words()));
+  return UsageError(fmt::format("'{}' is not a flag;{} 'yamata {} --help' lists them", word, meant, flags.command()));
 }
 
 UsageError takes_no_value(const std::string& word, const std::string& flag) {

@@ -116,11 +116,15 @@ std::vector<RunTree> parse_run_trees(const nlohmann::json& json, int guesses, bo
 template <class Parsed>
 auto read_json(const std::string& file, const Parsed& parsed) {
   const std::string text = read_text(file, {"--tree"});
+  nlohmann::json json;
   try {
-    return parsed(nlohmann::json::parse(text));
+    json = nlohmann::json::parse(text);
+    return parsed(json);
   } catch (const nlohmann::json::parse_error&) {
     throw ModelError(fmt::format("{} is not JSON; check --tree", file));
   } catch (const nlohmann::json::exception&) {
+    if (json.contains("choices"))
+      throw ModelError(fmt::format("{}: its \"choices\" are not those that yamata profile --tree-out writes; check --tree", file));
     throw ModelError(
         fmt::format("{} is not a tree of guesses: it has no \"tree\", such as {{\"tree\": [[0], [0, 0], [1]]}}, and is not a file of "
                     "yamata acceptance --json; check --tree",

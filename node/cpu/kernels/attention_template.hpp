@@ -10,7 +10,6 @@
 namespace yamata::cpu {
 namespace {
 
-constexpr std::int64_t kMaxHeadDim = 576;
 static_assert(kKeysAtOnce % 8 == 0);
 
 /// Cells are converted to floats in tiles of this many cells, once for all queries that see them: 8 KiB for heads of 64 or 128 elements, so

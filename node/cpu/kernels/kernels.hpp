@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "node/activation.hpp"
+#include "node/head_dim.hpp"
 #include "node/tensor_type.hpp"
 
 namespace yamata::cpu {
@@ -74,7 +75,7 @@ struct AttentionArgs {
   TensorType k_type, v_type;  ///< F32, F16 or Q8_0
   float scale;                ///< positive
   std::int64_t heads;         ///< of each row; row_count * heads is at most kAttentionQueries
-  std::int64_t head_dim;      ///< a multiple of 16 up to 576; with Q8_0, of 32
+  std::int64_t head_dim;      ///< a multiple of 16 up to kMaxHeadDim; with Q8_0, of 32
   float softcap;              ///< c: scale * product becomes c tanh(scale * product / c); 0: none
 };
 inline constexpr std::int64_t kAttentionChunk = 128;

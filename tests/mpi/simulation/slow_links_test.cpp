@@ -3,27 +3,18 @@
 
 #include <algorithm>
 
-#include "mpi/simulation/virtual_cluster.hpp"
+#include "tests/mpi/simulation/virtual_jobs.hpp"
 
 namespace yamata::simulation {
 namespace {
 
 /// Four ranks, one of them a drafter unless the strategy is iterative; 50 ms per token, activations of 16 KB per row.
 Scenario four_ranks(Strategy strategy, double mbit_s, Nanoseconds latency) {
-  Scenario s;
-  const bool drafts = strategy != Strategy::kIterative;
-  const int stages = drafts ? 3 : 4;
-  s.stages.assign(static_cast<std::size_t>(stages), 50 * kMillisecond / stages);
-  if (drafts) s.drafters = {kMillisecond * 5 / 2};
-  s.slowness.assign(4, 1.0);
+  const int stages = strategy == Strategy::kIterative ? 4 : 3;
+  Scenario s = job_of(stages, strategy, 50 * kMillisecond, kMillisecond * 5 / 2, 256);
   s.width = s.draft_width = WidthCost({0.05});
   s.network = {.latency = latency, .bytes_per_s = mbit_s * 1e6 / 8, .wake_up = 50'000};
   s.prompt = 64;
-  s.decode.strategy = strategy;
-  s.decode.generate = 256;
-  s.decode.context = 320;
-  s.decode.guess_cells = 128;
-  s.decode.sequences = {0, 129};
   s.decode.logits = 1;
   return s;
 }
