@@ -67,9 +67,6 @@ class ComputeUnit {
   /// Emulates a slower machine: pauses after each operation, so that it takes this many times as long. For emulated clusters.
   virtual void slow_down(double) {}
 
-  /// Whether it can compute layers with states.
-  virtual bool has_states() const { return true; }
-
   /// For several users on one control thread: reserves the unit until release(); false if another user has it.
   bool claim() { return !std::exchange(claimed_, true); }
   void release() { claimed_ = false; }

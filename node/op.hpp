@@ -10,20 +10,13 @@
 #include "node/activation.hpp"
 #include "node/group_exchange.hpp"
 #include "node/highest.hpp"
+#include "node/op_range.hpp"
 #include "node/state_op.hpp"
 #include "node/tensor_type.hpp"
 
 namespace yamata {
 
 class UnitBarrier;
-
-/// A range of the items by which an operation can be divided: from `begin` up to `end`, or all after `begin`.
-struct OpRange {
-  std::int64_t begin = 0, end = -1;
-  std::int64_t end_of(std::int64_t count) const { return end < 0 ? count : end; }
-  std::int64_t count_of(std::int64_t count) const { return end_of(count) - begin; }
-  friend bool operator==(const OpRange&, const OpRange&) = default;
-};
 
 /// A weight matrix: `rows` outputs of `cols` inputs each.
 struct Matrix {
@@ -74,7 +67,7 @@ struct ExpertChoice {
   bool any() const { return experts > 0; }
 };
 
-/// Products of one input with up to three matrices; the input is prepared and quantized once for all. With an RMSNorm, the input is
+/// Products of one input with up to six matrices; the input is prepared and quantized once for all. With an RMSNorm, the input is
 /// quantized before the division by the root mean square, which is then applied to the blocks' scales. Divided by rows of the matrices.
 ///
 /// With `experts`, rows are pairs. A part's weight is the first of one matrix per expert, all with the same shape and type. A pair is
@@ -91,7 +84,8 @@ struct LinearOp {
   };
   const float* x;  ///< [rows][own columns]
   std::int64_t rows, cols;
-  std::array<Part, 3> parts;
+  static constexpr std::size_t kMostParts = 6;
+  std::array<Part, kMostParts> parts;
   bool add;  ///< y += instead of y = (the residual stream)
 
   // The input is x, or, if these are given, x / rms(x) * norm or activation(x) * up.

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "node/op_range.hpp"
+
 namespace yamata {
 
 /// The sizes of a layer's states. Queries and keys have `key_heads` heads, values `heads`, all of `dim` elements.
@@ -20,12 +22,29 @@ struct StateShape {
   std::int64_t heads = 0, key_heads = 0;
   std::int64_t dim = 0;  ///< a multiple of kBlock, up to kMostDim
   bool cyclic = false;   ///< the key head of value head i is i modulo `key_heads`; else several consecutive heads share one
+  /// Of a member of a group: numbers of its first heads in the layer, and how many the layer has; 0: these are all.
+  std::int64_t first_head = 0, first_key_head = 0, layer_heads = 0, layer_key_heads = 0;
 
   std::int64_t keys() const { return key_heads * dim; }
   std::int64_t values() const { return heads * dim; }
   /// Columns of the convolution: queries, keys and values.
   std::int64_t channels() const { return 2 * keys() + values(); }
-  std::int64_t key_head_of(std::int64_t head) const { return cyclic ? head % key_heads : head / (heads / key_heads); }
+  std::int64_t layer_keys() const { return layer_key_heads > 0 ? layer_key_heads : key_heads; }
+  /// Number of heads that share a key head.
+  std::int64_t sharing() const { return layer_heads > 0 ? layer_heads / layer_key_heads : heads / key_heads; }
+  std::int64_t key_head_of(std::int64_t head) const {
+    return (cyclic ? (first_head + head) % layer_keys() : (first_head + head) / sharing()) - first_key_head;
+  }
+  /// Some heads of a layer, with their key heads, of which all between the first and the last are included. Call it for a whole layer.
+  StateShape some(std::int64_t begin, std::int64_t end) const {
+    StateShape part = *this;
+    part.heads = end - begin, part.first_head = begin, part.layer_heads = heads, part.layer_key_heads = key_heads;
+    const std::int64_t first = cyclic ? begin % key_heads : begin / sharing();
+    const std::int64_t past = cyclic ? first + part.heads : (end + sharing() - 1) / sharing();
+    if (past > key_heads) return part;  // from the last one on to the first: all
+    part.first_key_head = first, part.key_heads = past - first;
+    return part;
+  }
   std::int64_t state_floats() const { return heads * dim * dim; }
   /// What a token does to the state: keys, values, and the decay and the strength of each head.
   std::int64_t update_floats() const { return keys() + values() + 2 * heads; }
@@ -74,16 +93,18 @@ struct StatePlan {
 /// queries also by sqrt(dim). Decay: e to the power rate * log(1 + e^(decay + bias)). Strength: sigmoid. Divided by heads.
 struct StateInputsOp {
   const float* x;  ///< [rows][channels]: queries, keys, values
-  /// [rows][2 * heads]; of head i, the strength's is element i / each * step + i % each, and the decay's is `decay` elements later
+  /// [rows][gates_row]; of head i, with n = i + gates_before, the strength's is element n / each * step + n % each, and the decay's is
+  /// `decay` elements later
   const float* gates;
-  std::int64_t gates_each, gates_step, gates_decay;
+  std::int64_t gates_row, gates_before, gates_each, gates_step, gates_decay;
   StateShape shape;
-  const float* taps;  ///< [channels][kTaps], the oldest first
-  const float* rate;  ///< [heads], negative
-  const float* bias;  ///< [heads]
+  std::array<const float*, 3> taps;  ///< of queries, keys and values: [channels][kTaps], the oldest first
+  const float* rate;                 ///< [heads], negative
+  const float* bias;                 ///< [heads]
   const StatePlan* plan;
   StateMemory memory;
-  float* out;  ///< [rows][input_floats]: keys, values, decays, strengths, queries
+  float* out;               ///< [rows][input_floats]: keys, values, decays, strengths, queries
+  OpRange keys{}, heads{};  ///< key heads whose queries and keys, and heads whose values and gates are computed
 };
 
 /// For each step and each column c of a head's state S: S *= decay; d = (v[c] - sum of S[i][c] k[i]) * strength; S[i][c] += k[i] d;
@@ -93,8 +114,9 @@ struct DeltaRuleOp {
   StateShape shape;
   const StatePlan* plan;
   StateMemory memory;
-  float* out;      ///< [rows][values]
-  bool* finished;  ///< set to true at the end, if not null
+  float* out;       ///< [rows][values]
+  bool* finished;   ///< set to true when it or its list has been computed, if not null
+  OpRange which{};  ///< heads that are computed
 };
 
 /// Gates of heads: x = x * sigmoid(gate), or, with a norm, x / rms(x) * norm * silu(gate). Divided by rows and heads.
@@ -105,13 +127,15 @@ struct HeadGateOp {
   std::int64_t gate_row, gate_head;
   const float* norm = nullptr;  ///< [dim]
   float epsilon = 0;
+  OpRange which{};  ///< heads that are computed
 };
 
 /// out[row][head] = x[row][2 * head]: takes apart heads that lie beside their gates. Divided by rows.
 struct UngateOp {
   const float* x;  ///< [rows][heads][2][dim]
   std::int64_t rows, heads, dim;
-  float* out;  ///< [rows][heads][dim]
+  float* out;       ///< [rows][heads][dim]
+  OpRange which{};  ///< heads that are computed
 };
 
 }  // namespace yamata

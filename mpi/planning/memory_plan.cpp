@@ -188,10 +188,10 @@ RankBytes rank_bytes(const ModelFile& model, LayerRange range, const Shard& shar
   const std::int64_t windowed = window_cells > 0 ? windowed_layers(h, range) : 0, recurrent = recurrent_layers(h, range);
   return {.weights = stage_bytes(file, h, range, shard),
           .cache_per_cell = KvStore::bytes_for(shard.cache_shape(range.count() - windowed - recurrent), 1, cache_types) +
-                            (window_cells > 0 ? 0 : StateStore::bytes_for(h.state, recurrent, {1, 0})),
+                            (window_cells > 0 ? 0 : StateStore::bytes_for(shard.state(), recurrent, {1, 0})),
           .buffers = buffer_bytes(h, range, batch, threads, shard),
           .window_cache = KvStore::bytes_for(shard.cache_shape(windowed), window_cells, cache_types) +
-                          StateStore::bytes_for(h.state, recurrent, {window_cells, StateCells::kStates + kept_states})};
+                          StateStore::bytes_for(shard.state(), recurrent, {window_cells, StateCells::kStates + kept_states})};
 }
 
 RankBytes device_bytes(const ModelFile& model, LayerRange layers, const Shard& shard, CacheTypes cache_types, int batch, std::int64_t cells,

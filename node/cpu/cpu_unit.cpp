@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 #include <utility>
 
 #include "node/cpu/kernels/panel.hpp"
@@ -70,7 +71,7 @@ class ProductPieces {
       counts_[i] = (rows + step_[i] - 1) / step_[i];
     }
   }
-  std::int64_t count() const { return counts_[0] + counts_[1] + counts_[2]; }
+  std::int64_t count() const { return std::accumulate(std::begin(counts_), std::end(counts_), std::int64_t{0}); }
   /// Calls multiply(part, rows of it).
   template <class Multiply>
   void compute(std::int64_t piece, const Multiply& multiply) const {
@@ -81,8 +82,8 @@ class ProductPieces {
   }
 
  private:
-  ThreadShare rows_[3]{};
-  std::int64_t step_[3]{}, counts_[3]{};
+  ThreadShare rows_[LinearOp::kMostParts]{};
+  std::int64_t step_[LinearOp::kMostParts]{}, counts_[LinearOp::kMostParts]{};
 };
 
 std::int64_t pairs_of(const ExpertChoice& choice, std::int64_t expert) { return choice.first[expert + 1] - choice.first[expert]; }
@@ -326,22 +327,28 @@ void CpuUnit::run(const ScaleOp& op, int thread) { cpu::scale_elements(kernels_,
 void CpuUnit::run(const HighestOp& op, int thread) { cpu::find_highest(op, thread_share(op.rows, thread, threads())); }
 
 void CpuUnit::run(const StateInputsOp& op, int thread) {
-  cpu::make_state_inputs(kernels_, op, thread_share(cpu::convolved_heads(op.shape), thread, threads()));
+  cpu::make_state_inputs(kernels_, op, thread_share(cpu::convolved_heads(op), thread, threads()));
 }
 
 void CpuUnit::run(const DeltaRuleOp& op, int thread) {
   RuleMemory& own = rules_[static_cast<std::size_t>(thread)];
   own.states.resize(std::max(own.states.size(), cpu::rule_floats(op)));
-  const std::int64_t blocks = op.shape.heads * (op.shape.dim / StateShape::kBlock);
+  const std::int64_t blocks = op.which.count_of(op.shape.heads) * (op.shape.dim / StateShape::kBlock);
   cpu::apply_rule(cpu::state_kernels(kernels_.isa), op, thread_share(blocks, thread, threads()), own.rows, own.states.data());
   if (thread == 0 && op.finished) *op.finished = true;
 }
 
-void CpuUnit::run(const HeadGateOp& op, int thread) { cpu::gate_heads(kernels_, op, thread_share(op.rows * op.heads, thread, threads())); }
+void CpuUnit::run(const HeadGateOp& op, int thread) {
+  cpu::gate_heads(kernels_, op, thread_share(op.rows * op.which.count_of(op.heads), thread, threads()));
+}
 
 void CpuUnit::run(const UngateOp& op, int thread) {
-  const auto [begin, end] = thread_share(op.rows * op.heads, thread, threads());
-  for (std::int64_t i = begin; i < end; ++i) std::copy_n(op.x + 2 * i * op.dim, op.dim, op.out + i * op.dim);
+  const std::int64_t heads = op.which.count_of(op.heads);
+  const auto [begin, end] = thread_share(op.rows * heads, thread, threads());
+  for (std::int64_t item = begin; item < end; ++item) {
+    const std::int64_t i = item / heads * op.heads + op.which.begin + item % heads;
+    std::copy_n(op.x + 2 * i * op.dim, op.dim, op.out + i * op.dim);
+  }
 }
 
 void CpuUnit::run(const GatherOp& op, int thread) {

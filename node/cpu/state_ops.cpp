@@ -64,6 +64,8 @@ void convolve_head(const KernelTable& kernels, const StateInputsOp& op, std::int
   const StateShape& shape = op.shape;
   const std::int64_t dim = shape.dim, begin = number * dim, at = place_of(shape, number);
   const bool query = number < shape.key_heads, key = !query && number < 2 * shape.key_heads;
+  const std::int64_t first = query ? 0 : key ? shape.keys() : 2 * shape.keys();
+  const float* taps = op.taps[query ? 0 : key ? 1 : 2] + (begin - first) * StateShape::kTaps;
   const Columns columns(op, begin);
   float sums[kMostDim];
   for (const StateStep& step : op.plan->steps) {
@@ -72,7 +74,7 @@ void convolve_head(const KernelTable& kernels, const StateInputsOp& op, std::int
       const float* newest_last[StateShape::kTaps];
       for (std::int64_t tap = 0; tap < StateShape::kTaps; ++tap)
         newest_last[tap] = columns.at(step.columns[static_cast<std::size_t>(StateShape::kTaps - 1 - tap)]);
-      state_kernels(kernels.isa).convolve(newest_last, op.taps + begin * StateShape::kTaps, dim, sums);
+      state_kernels(kernels.isa).convolve(newest_last, taps, dim, sums);
       kernels.activate(Activation::kSilu, sums, nullptr, dim, out);
       if (query) unit_length(kernels, out, dim, 1.0 / std::sqrt(static_cast<double>(dim)));
       if (key) unit_length(kernels, out, dim, 1.0);
@@ -90,10 +92,11 @@ void convolve_head(const KernelTable& kernels, const StateInputsOp& op, std::int
 /// Decay and strength of a head.
 void make_gates(const KernelTable& kernels, const StateInputsOp& op, std::int64_t head) {
   const StateShape& shape = op.shape;
-  const std::int64_t from = head / op.gates_each * op.gates_step + head % op.gates_each, at = shape.keys() + shape.values() + head;
+  const std::int64_t number = head + op.gates_before, at = shape.keys() + shape.values() + head;
+  const std::int64_t from = number / op.gates_each * op.gates_step + number % op.gates_each;
   for (const StateStep& step : op.plan->steps) {
     if (step.row < 0) continue;
-    const float* gates = op.gates + step.row * 2 * shape.heads + from;
+    const float* gates = op.gates + step.row * op.gates_row + from;
     const double rate = static_cast<double>(op.rate[head]);
     float* out = op.out + step.row * shape.input_floats() + at;
     out[0] = exp_of(kernels, static_cast<float>(rate * softplus(kernels, gates[op.gates_decay] + op.bias[head])));
@@ -154,12 +157,20 @@ double softplus(const KernelTable& kernels, float x) {
   return log_of(1.0 + static_cast<double>(exp_of(kernels, x)));
 }
 
-std::int64_t convolved_heads(const StateShape& shape) { return 2 * shape.key_heads + shape.heads; }
+std::int64_t convolved_heads(const StateInputsOp& op) {
+  return 2 * op.keys.count_of(op.shape.key_heads) + op.heads.count_of(op.shape.heads);
+}
 
 void make_state_inputs(const KernelTable& kernels, const StateInputsOp& op, ThreadShare share) {
-  for (std::int64_t number = share.begin; number < share.end; ++number) {
-    convolve_head(kernels, op, number);
-    if (number >= 2 * op.shape.key_heads) make_gates(kernels, op, number - 2 * op.shape.key_heads);
+  const std::int64_t all_keys = op.shape.key_heads, keys = op.keys.count_of(all_keys);
+  for (std::int64_t item = share.begin; item < share.end; ++item) {
+    if (item < 2 * keys) {
+      convolve_head(kernels, op, item < keys ? op.keys.begin + item : all_keys + op.keys.begin + item - keys);
+      continue;
+    }
+    const std::int64_t head = op.heads.begin + item - 2 * keys;
+    convolve_head(kernels, op, 2 * all_keys + head);
+    make_gates(kernels, op, head);
   }
 }
 
@@ -167,8 +178,8 @@ std::size_t rule_floats(const DeltaRuleOp& op) { return static_cast<std::size_t>
 
 void apply_rule(const StateKernels& kernels, const DeltaRuleOp& op, ThreadShare share, std::vector<DeltaRow>& rows, float* memory) {
   const OwnStates own(memory, op.shape);
-  const std::int64_t blocks = op.shape.dim / StateShape::kBlock;
-  for (std::int64_t item = share.begin; item < share.end; ++item) {
+  const std::int64_t blocks = op.shape.dim / StateShape::kBlock, first = op.which.begin * blocks;
+  for (std::int64_t item = first + share.begin; item < first + share.end; ++item) {
     rows_of_block(op, item / blocks, item % blocks, own, rows);
     kernels.delta_rule(rows.data(), std::ssize(rows), op.shape.dim, own.current());
   }
@@ -177,8 +188,8 @@ void apply_rule(const StateKernels& kernels, const DeltaRuleOp& op, ThreadShare 
 void gate_heads(const KernelTable& kernels, const HeadGateOp& op, ThreadShare share) {
   float squares[kMaxHeadDim / 32], e[kMaxHeadDim];
   for (std::int64_t item = share.begin; item < share.end; ++item) {
-    const std::int64_t row = item / op.heads, head = item % op.heads;
-    float* x = op.x + item * op.dim;
+    const std::int64_t heads = op.which.count_of(op.heads), row = item / heads, head = op.which.begin + item % heads;
+    float* x = op.x + (row * op.heads + head) * op.dim;
     const float* gate = op.gate + row * op.gate_row + head * op.gate_head;
     if (op.norm) {
       kernels.block_squares(x, op.dim, squares);

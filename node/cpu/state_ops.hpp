@@ -11,17 +11,17 @@ namespace yamata::cpu {
 /// log(1 + e^x), in double precision with the same operations everywhere.
 double softplus(const KernelTable& kernels, float x);
 
-/// Heads of the convolution: queries, keys, values.
-std::int64_t convolved_heads(const StateShape& shape);
-/// The heads of `share`, for all rows.
+/// The operation's heads of the convolution: queries, keys, values.
+std::int64_t convolved_heads(const StateInputsOp& op);
+/// Those of `share`, for all rows.
 void make_state_inputs(const KernelTable& kernels, const StateInputsOp& op, ThreadShare share);
 
 /// Floats of memory that a thread needs for the rule.
 std::size_t rule_floats(const DeltaRuleOp& op);
-/// The blocks of `share`, counted through all heads. `rows`: memory for the steps of a head.
+/// The blocks of `share`, counted through all heads of the operation. `rows`: memory for the steps of a head.
 void apply_rule(const StateKernels& kernels, const DeltaRuleOp& op, ThreadShare share, std::vector<DeltaRow>& rows, float* memory);
 
-/// The heads of `share`, counted through all rows.
+/// The heads of `share`, counted through all rows of the operation.
 void gate_heads(const KernelTable& kernels, const HeadGateOp& op, ThreadShare share);
 
 }  // namespace yamata::cpu

@@ -73,6 +73,7 @@ void CudaUnit::work() {
   } ended{*this};
   context_.memory.begin();
   context_.visible.clear();
+  context_.finished = nullptr;
   keep_logits();
   const auto barriers = static_cast<std::size_t>(std::ranges::count_if(ops_, synchronizes));
   context_.launcher.begin(shape_of(ops_), context_.declined ? 0 : barriers, g_units == 1);
@@ -124,6 +125,7 @@ void CudaUnit::compute() {
   end_part(0);
   was_stopped_ = was_stopped_ || launcher.was_stopped();
   device_->synchronize();
+  if (context_.finished && !was_stopped_) *context_.finished = true;
 }
 
 bool CudaUnit::run(const Op& any) {

@@ -31,7 +31,6 @@ class CudaUnit final : public ComputeUnit {
   std::unique_ptr<Buffer> allocate(std::size_t bytes, BufferUse use) override { return context_.memory.allocate(bytes, use); }
   std::string device() const override { return device_->id(); }
   std::uint64_t progress() const override { return progress_.load(std::memory_order_relaxed); }
-  bool has_states() const override { return false; }
   double busy_seconds() const override { return busy_.seconds(); }
   std::string isa() const override { return device_->properties().name; }
   int threads() const override { return 1; }

@@ -82,6 +82,10 @@ class OpCutter {
   void cut_op(const ResizeOp& op);
   void cut_op(const AddOp& op);
   void cut_op(const HighestOp& op);
+  void cut_op(const StateInputsOp& op);
+  void cut_op(const DeltaRuleOp& op);
+  void cut_op(const HeadGateOp& op);
+  void cut_op(const UngateOp& op);
   template <class AnyOp>
   void cut_op(const AnyOp& op) {
     cut_alone(op);
@@ -92,8 +96,10 @@ class OpCutter {
     add_barrier();
   }
 
+  using PartCuts = std::array<Cut, LinearOp::kMostParts>;
   Cut cut_of_part(const LinearOp::Part& part, const Heads* heads, std::span<const double> shares) const;
   Cut cut_as_written(std::initializer_list<const float*> where, std::int64_t columns) const;
+  Cut heads_as_written(const float* x, std::int64_t heads, std::int64_t dim) const;
   int label_of(const LinearOp& op);
   int label_of(const AttentionOp& op);
   void begin_labelled();
@@ -112,9 +118,9 @@ class OpCutter {
   void add_barrier();
   void after_barrier();
   Cut input_cut(const LinearOp& op, std::int64_t stride, std::int64_t width, std::span<const double> shares);
-  void make_together(const LinearOp& op, const std::array<Cut, 3>& outputs, std::span<const double> shares);
-  void make_each(const LinearOp& op, const std::array<Cut, 3>& outputs, std::vector<UnitAccess>& accesses);
-  LinearOp part_of(const LinearOp& op, std::size_t unit, const std::array<Cut, 3>& outputs);
+  void make_together(const LinearOp& op, const PartCuts& outputs, std::span<const double> shares);
+  void make_each(const LinearOp& op, const PartCuts& outputs, std::vector<UnitAccess>& accesses);
+  LinearOp part_of(const LinearOp& op, std::size_t unit, const PartCuts& outputs);
   void cut_input_alone(const LinearOp& op);
   void cut_heads(const AttentionOp& op, const Cut& heads, const UnitAccess& cells);
   void cut_segments(const AttentionOp& op, std::int64_t segments, int label);

@@ -23,6 +23,8 @@ Cut OpCutter::cut_of_part(const LinearOp::Part& part, const Heads* heads, std::s
     const StoreOp& store = *heads->store;
     if (part.y == store.q) return heads->queries.scaled(store.head_dim);
     if (part.y == store.k || part.y == store.v) return heads->keys.scaled(store.head_dim);
+    const auto* ungate = at_ + 1 < ops_.size() ? std::get_if<UngateOp>(&ops_[at_ + 1]) : nullptr;
+    if (ungate && part.y == ungate->x) return heads->queries.scaled(2 * store.head_dim);
   }
   return cut_of(part.weight->rows, kCutGrain, shares);
 }
@@ -38,7 +40,7 @@ void OpCutter::cut_op(const LinearOp& op) {
   const int label = label_of(op);
   const std::vector<double> shares(shares_.of(label).begin(), shares_.of(label).end());
   const Heads* heads = heads_of(op, shares);
-  std::array<Cut, 3> outputs{};
+  PartCuts outputs{};
   std::vector<UnitAccess> writes;
   Cut all{};
   std::int64_t count = 0;
@@ -60,7 +62,7 @@ void OpCutter::cut_op(const LinearOp& op) {
 }
 
 /// The products of one unit.
-LinearOp OpCutter::part_of(const LinearOp& op, std::size_t unit, const std::array<Cut, 3>& outputs) {
+LinearOp OpCutter::part_of(const LinearOp& op, std::size_t unit, const PartCuts& outputs) {
   LinearOp part = op;
   for (std::size_t i = 0; i < op.parts.size(); ++i) {
     if (!op.parts[i].weight) continue;
@@ -91,7 +93,7 @@ Cut OpCutter::input_cut(const LinearOp& op, std::int64_t stride, std::int64_t wi
   return cut;
 }
 
-void OpCutter::make_together(const LinearOp& op, const std::array<Cut, 3>& outputs, std::span<const double> shares) {
+void OpCutter::make_together(const LinearOp& op, const PartCuts& outputs, std::span<const double> shares) {
   const std::int64_t begin = op.share.begin(), width = op.share.end(op.cols) - begin, stride = op.x_stride > 0 ? op.x_stride : width;
   const Cut own = input_cut(op, stride, width, shares);
   const std::span<const std::int64_t> cuts = op.share.group ? op.share.cuts : lone_cuts(op.cols);
@@ -111,7 +113,7 @@ void OpCutter::make_together(const LinearOp& op, const std::array<Cut, 3>& outpu
 }
 
 /// Each unit makes the whole input for itself, if the input must be made.
-void OpCutter::make_each(const LinearOp& op, const std::array<Cut, 3>& outputs, std::vector<UnitAccess>& accesses) {
+void OpCutter::make_each(const LinearOp& op, const PartCuts& outputs, std::vector<UnitAccess>& accesses) {
   const std::int64_t stride = op.x_stride > 0 ? op.x_stride : op.cols;
   const auto bytes = static_cast<std::size_t>((op.rows - 1) * stride + op.cols) * sizeof(float);
   accesses.push_back(UnitAccess::whole(op.x, bytes, false));

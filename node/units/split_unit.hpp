@@ -50,8 +50,6 @@ class SplitUnit final : public ComputeUnit {
   double busy_seconds() const override { return busy_seconds_; }
   std::string isa() const override;
   int threads() const override;
-  /// The first unit computes them.
-  bool has_states() const override { return units_.front()->has_states(); }
   void slow_down(double factor) override;
 
   /// From now on attention is divided by shares of its own, never like the product before it; and the time of each kind of work is

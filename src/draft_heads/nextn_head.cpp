@@ -55,7 +55,6 @@ NextnTensors NextnTensors::find(const CheckedTensors& tensors) {
     refuse(fmt::format("its layer is one of '{}', and {} is of '{}'; are these heads another model's?", family.value_or(""),
                        target.file.name(), target.h.family->name));
   }
-  if (target.h.is_recurrent()) refuse("multi-token prediction layers of models with a gated delta rule are not supported yet");
   if (target.h.output_norm() != NormKind::kRms) refuse("a multi-token prediction layer with LayerNorm is not supported");
   if (target.h.layer.window > 0) refuse("a multi-token prediction layer of a model with sliding windows is not supported");
   if (target.h.layer.query_scale != 0) refuse("a multi-token prediction layer of a model that scales queries is not supported");

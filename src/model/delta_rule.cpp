@@ -26,31 +26,55 @@ void LayerOps::add_gate(std::int64_t rows) {
                             .gate_head = 2 * h_.head_dim});
 }
 
+/// The products of a rule's input: queries, keys and values side by side, gates of the results, strengths and decays.
+LinearOp LayerOps::rule_products(const LayerSpec& spec, const WeightSet& w, LinearOp input) const {
+  const StateShape& shape = shard_.state();
+  float *columns = buffers_.convolved.data(), *gates = buffers_.state_gates.data();
+  const auto part = [&](TensorRole role, float* y, std::int64_t stride) {
+    return LinearOp::Part{.weight = &w.matrix(role), .y = y, .stride = stride};
+  };
+  input.parts = {{part(kRuleQueries, columns, shape.channels()),
+                  part(kRuleKeys, columns + shape.keys(), shape.channels()),
+                  part(kRuleValues, columns + 2 * shape.keys(), shape.channels()),
+                  part(kConvolvedGate, buffers_.convolved_gate.data(), 0),
+                  {},
+                  {}}};
+  if (spec.joint_gates) {
+    input.parts[4] = part(kStateGates, gates, 0);
+  } else {
+    input.parts[4] = part(kStrength, gates, 2 * shape.heads);
+    input.parts[5] = part(kDecay, gates + shape.heads, 2 * shape.heads);
+  }
+  return input;
+}
+
+/// For the heads on this rank. In a joint matrix, the strengths of the heads that share a key head are followed by their decays.
+StateInputsOp LayerOps::rule_inputs(const LayerSpec& spec, const WeightSet& w, const LayerCache& cache) const {
+  const StateShape &shape = shard_.state(), &all = h_.state;
+  const std::int64_t each = spec.joint_gates ? shape.sharing() : shape.heads;
+  const float* taps = w.vector(kConvolutionTaps);
+  const auto taps_from = [&](std::int64_t column) { return taps + column * StateShape::kTaps; };
+  const std::int64_t key = shard_.rows(Extent::kStateKeys).begin, value = shard_.rows(Extent::kStateValues).begin;
+  return {.x = buffers_.convolved.data(),
+          .gates = buffers_.state_gates.data(),
+          .gates_row = spec.joint_gates ? shard_.rows(Extent::kHeadGates).count() : 2 * shape.heads,
+          .gates_before = spec.joint_gates ? shape.first_head - shape.first_key_head * shape.sharing() : 0,
+          .gates_each = each,
+          .gates_step = 2 * each,
+          .gates_decay = each,
+          .shape = shape,
+          .taps = {taps_from(key), taps_from(all.keys() + key), taps_from(2 * all.keys() + value)},
+          .rate = own_part(w.vector(kDecayRate), Extent::kStateHeads),
+          .bias = own_part(w.vector(kDecayBias), Extent::kStateHeads),
+          .plan = cache.plan,
+          .memory = cache.states,
+          .out = buffers_.state_inputs.data()};
+}
+
 void LayerOps::add_rule(const LayerSpec& spec, const WeightSet& w, const LayerCache& cache, LinearOp input) {
-  const StateShape& shape = h_.state;
-  float* gates = buffers_.state_gates.data();
-  const LinearOp::Part joint{.weight = &w.matrix(kStateGates), .y = gates};
-  const LinearOp::Part strength{.weight = &w.matrix(kStrength), .y = gates, .stride = 2 * shape.heads};
-  LinearOp decay = input;
-  input.parts = {{{.weight = &w.matrix(kConvolved), .y = buffers_.convolved.data()},
-                  {.weight = &w.matrix(kConvolvedGate), .y = buffers_.convolved_gate.data()},
-                  spec.joint_gates ? joint : strength}};
-  ops_.push_back(input);
-  decay.parts[0] = {.weight = &w.matrix(kDecay), .y = gates + shape.heads, .stride = 2 * shape.heads};
-  if (!spec.joint_gates) ops_.push_back(decay);
-  const std::int64_t each = spec.joint_gates ? shape.heads / shape.key_heads : shape.heads;
-  ops_.push_back(StateInputsOp{.x = buffers_.convolved.data(),
-                               .gates = gates,
-                               .gates_each = each,
-                               .gates_step = 2 * each,
-                               .gates_decay = each,
-                               .shape = shape,
-                               .taps = w.vector(kConvolutionTaps),
-                               .rate = w.vector(kDecayRate),
-                               .bias = w.vector(kDecayBias),
-                               .plan = cache.plan,
-                               .memory = cache.states,
-                               .out = buffers_.state_inputs.data()});
+  const StateShape& shape = shard_.state();
+  ops_.push_back(rule_products(spec, w, input));
+  ops_.push_back(rule_inputs(spec, w, cache));
   ops_.push_back(DeltaRuleOp{.inputs = buffers_.state_inputs.data(),
                              .shape = shape,
                              .plan = cache.plan,
@@ -66,7 +90,14 @@ void LayerOps::add_rule(const LayerSpec& spec, const WeightSet& w, const LayerCa
                             .gate_head = shape.dim,
                             .norm = w.vector(kStateNorm),
                             .epsilon = h_.epsilon});
-  add_to_residual(spec, {.x = buffers_.attention.data(), .rows = input.rows, .cols = shape.values(), .parts = {}, .add = true},
+  add_to_residual(spec,
+                  {.x = buffers_.attention.data(),
+                   .rows = input.rows,
+                   .cols = h_.state.values(),
+                   .parts = {},
+                   .add = true,
+                   .input = shard_.whole() ? nullptr : buffers_.input.data(),
+                   .share = shared(shard_.state_values())},
                   {&w.matrix(kStateOut), nullptr}, {spec.attention_post_norm, w.vector(kAttentionPostNorm), nullptr});
 }
 

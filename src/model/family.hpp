@@ -30,7 +30,9 @@ enum class TensorRole {
   kLatentNorm,
   kKeyUp,
   kValueUp,
-  kConvolved,
+  kRuleQueries,
+  kRuleKeys,
+  kRuleValues,
   kConvolvedGate,
   kConvolutionTaps,
   kStateGates,
@@ -92,8 +94,8 @@ enum class Extent {
   kPlain,
   kValueDim,
   kGatedQueries,  ///< queries and gates of attention's results
-  kChannels,      ///< queries, keys and values of the gated delta rule
-  kChannelTaps,
+  kChannelTaps,   ///< of the gated delta rule, like the next
+  kStateKeys,
   kStateValues,
   kStateHeads,
   kHeadGates,  ///< two per head
@@ -107,8 +109,8 @@ enum class Extent {
 /// Which ranks hold a tensor.
 enum class Holder { kFirstStage, kLayer, kLastStage, kEveryStage };
 /// The fused tensor of which a tensor may be a part, as consecutive rows: queries, keys and values; gate and up, also of each expert;
-/// latent vector and rotated part of keys, which are fused in all files.
-enum class Fusion { kNone, kQkv, kGateUp, kExpertGateUp, kLatent };
+/// latent vector and rotated part of keys, and queries, keys and values of the gated delta rule, which are fused in all files.
+enum class Fusion { kNone, kQkv, kGateUp, kExpertGateUp, kLatent, kState };
 /// How many copies a layer has of a tensor: one; one per expert, in one tensor or in separate tensors; one per head, in one tensor, or as
 /// each head's part of a tensor of keys and values.
 enum class Copies { kOne, kPerExpert, kPerHead };

@@ -61,6 +61,8 @@ class LayerOps {
   bool stores_other_queries() const { return h_.is_latent() || h_.padding > 0; }
   void add_gated_queries(const WeightSet& weights, LinearOp input);
   void add_gate(std::int64_t rows);
+  LinearOp rule_products(const LayerSpec& spec, const WeightSet& weights, LinearOp input) const;
+  StateInputsOp rule_inputs(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache) const;
   void add_rule(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, LinearOp input);
   void add_latent_heads(const LayerSpec& spec, const WeightSet& weights, LinearOp input, std::int64_t rows);
   void add_values(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);

@@ -18,6 +18,8 @@ std::int64_t pieces(std::int64_t columns, std::int64_t grain) { return (columns 
 
 /// Attention's output is only divided at multiples of this many columns: whole heads, whole blocks.
 std::int64_t head_grain(const Hyperparameters& h) { return std::lcm(h.value_dim(), kBlock); }
+/// The same for the output of a gated delta rule.
+std::int64_t state_grain(const Hyperparameters& h) { return std::lcm(std::max<std::int64_t>(1, h.state.dim), kBlock); }
 
 std::int64_t dense_columns(const Hyperparameters& h) { return h.has_dense_layers() ? h.ffn : 0; }
 std::int64_t expert_columns(const Hyperparameters& h) { return h.layer.experts > 0 ? h.layer.expert_ffn : 0; }
@@ -34,12 +36,14 @@ std::vector<std::int64_t> cut(std::int64_t columns, std::int64_t grain, std::spa
 double exchange_bytes(const Hyperparameters& h) {
   // bytes per value: a block of 32 has a scale; before a norm, also the sum of its squares
   constexpr double kValue = 36.0 / 32, kNormed = 40.0 / 32;
-  return kValue * static_cast<double>(h.heads * h.value_dim() + h.active_ffn()) + 2 * kNormed * static_cast<double>(h.dim);
+  const auto recurrent = static_cast<double>(recurrent_layers(h, {0, h.layers})) / static_cast<double>(h.layers);
+  const double heads = static_cast<double>(h.heads * h.value_dim()) * (1 - recurrent) + static_cast<double>(h.state.values()) * recurrent;
+  return kValue * (heads + static_cast<double>(h.active_ffn())) + 2 * kNormed * static_cast<double>(h.dim);
 }
 
 std::int64_t most_members(const Hyperparameters& h) {
-  if (h.is_recurrent()) return 1;
   std::int64_t least = pieces(h.heads * h.value_dim(), head_grain(h));
+  if (h.is_recurrent()) least = std::min(least, pieces(h.state.values(), state_grain(h)));
   for (const std::int64_t columns : {dense_columns(h), expert_columns(h), h.layer.shared_ffn, h.dim, h.vocabulary}) {
     if (columns > 0) least = std::min(least, pieces(columns, kBlock));
   }
@@ -47,7 +51,6 @@ std::int64_t most_members(const Hyperparameters& h) {
 }
 
 std::string too_many(const Hyperparameters& h, std::int64_t members, const char* what) {
-  if (h.is_recurrent()) return fmt::format("{} share a layer with a gated delta rule, which cannot be cut", counted(members, what));
   return fmt::format("{} share a layer that can be cut into {}", counted(members, what), counted(most_members(h), "piece"));
 }
 
@@ -58,7 +61,8 @@ Shard::Shard(const Hyperparameters& h, std::span<const double> shares, int own)
       key_dim_(h.key_dim()),
       cell_dim_(h.head_dim),
       group_(h.heads / h.kv_heads),
-      latent_(h.is_latent()) {
+      latent_(h.is_latent()),
+      state_(h.state) {
   if (std::ssize(shares) > most_members(h))
     throw UsageError(fmt::format("{}; let at most {} share it", too_many(h, std::ssize(shares), "rank"), counted(most_members(h), "rank")));
   attention_ = cut(h.heads * value_dim_, head_grain(h), shares);
@@ -69,6 +73,9 @@ Shard::Shard(const Hyperparameters& h, std::span<const double> shares, int own)
   shared_ffn_ = cut(h.layer.shared_ffn, kBlock, shares);
   residual_ = cut(h.dim, kBlock, shares);
   vocabulary_ = cut(h.vocabulary, kBlock, shares);
+  states_ = cut(h.state.values(), state_grain(h), shares);
+  const Interval values = this->own(states_);
+  if (!whole() && h.is_recurrent()) state_ = h.state.some(values.begin / h.state.dim, values.end / h.state.dim);
 }
 
 Interval Shard::own(std::span<const std::int64_t> cuts) const {
@@ -87,6 +94,20 @@ Interval Shard::rows(Extent extent) const {
     }
     case Extent::kValues:
       return own(attention_);
+    case Extent::kGatedQueries: {
+      const Interval queries = rows(Extent::kQueries);
+      return {2 * queries.begin, 2 * queries.end};
+    }
+    case Extent::kStateKeys:
+      return {state_.first_key_head * state_.dim, (state_.first_key_head + state_.key_heads) * state_.dim};
+    case Extent::kStateValues:
+      return own(states_);
+    case Extent::kStateHeads:
+      return {state_.first_head, state_.first_head + state_.heads};
+    case Extent::kHeadGates: {
+      const std::int64_t each = state_.key_heads > 0 ? 2 * state_.sharing() : 0;
+      return {state_.first_key_head * each, (state_.first_key_head + state_.key_heads) * each};
+    }
     case Extent::kFfn:
       return own(ffn_);
     case Extent::kExpertFfn:
@@ -108,12 +129,7 @@ Interval Shard::rows(Extent extent) const {
     case Extent::kRotary:
     case Extent::kPlain:
     case Extent::kValueDim:
-    case Extent::kGatedQueries:
-    case Extent::kChannels:
     case Extent::kChannelTaps:
-    case Extent::kStateValues:
-    case Extent::kStateHeads:
-    case Extent::kHeadGates:
     case Extent::kStateDim:
     case Extent::kExperts:
     case Extent::kRotaryPairs:

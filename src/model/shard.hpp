@@ -18,7 +18,9 @@ struct Interval {
 };
 
 /// The division of columns among all members, and this member's part. Heads stay whole; other results are divided at blocks of 32, so that
-/// a member can quantize its part alone. If two members have query heads of one key/value head, both compute and cache that head.
+/// a member can quantize its part alone. If two members have query heads of one key/value head, both compute and cache that head. The heads
+/// of a gated delta rule are divided in the same way, in the order of the columns that follow, because a member's part of an exchange is
+/// consecutive: where they read key heads in turn, several members compute the same key heads.
 class Shard {
  public:
   /// All columns.
@@ -40,6 +42,10 @@ class Shard {
   /// Of keys, with each column at one member only, although two members may both have a head.
   std::span<const std::int64_t> keys() const { return keys_; }
   std::span<const std::int64_t> residual() const { return residual_; }
+  /// Of the results of a gated delta rule.
+  std::span<const std::int64_t> state_values() const { return states_; }
+  /// This member's heads of a gated delta rule.
+  const StateShape& state() const { return state_; }
 
   /// This member's rows of a matrix with such rows; empty if every member has all of them.
   Interval rows(Extent extent) const;
@@ -59,7 +65,8 @@ class Shard {
   std::int64_t query_dim_, value_dim_, key_dim_, cell_dim_, group_;
   bool latent_;
   std::span<const std::int64_t> widest_ffn() const { return expert_ffn_.back() > 0 ? expert_ffn_ : ffn_; }
-  std::vector<std::int64_t> attention_, keys_, ffn_, expert_ffn_, shared_ffn_, residual_, vocabulary_;
+  std::vector<std::int64_t> attention_, keys_, ffn_, expert_ffn_, shared_ffn_, residual_, vocabulary_, states_;
+  StateShape state_;
 };
 
 /// Number of exchanges in a layer: after attention, its output projection, the activation and the down projection.

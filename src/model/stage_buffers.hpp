@@ -50,9 +50,11 @@ struct StageBuffers {
     }
     if (spec.output_gate) b.convolved = 2 * b.q;  // queries and gates
     if (h.is_recurrent()) {
-      b.attention = std::max(b.attention, h.state.values());
-      b.convolved = std::max(b.convolved, h.state.channels());
-      b.convolved_gate = h.state.values(), b.state_gates = 2 * h.state.heads, b.state_inputs = h.state.input_floats();
+      const StateShape& state = shard.state();
+      b.attention = std::max(b.attention, state.values());
+      b.convolved = std::max(b.convolved, state.channels());
+      b.convolved_gate = state.values(), b.state_inputs = state.input_floats();
+      b.state_gates = spec.joint_gates ? shard.rows(Extent::kHeadGates).count() : 2 * state.heads;
     }
     b.gate = b.up =
         std::max({shard.rows(Extent::kFfn).count(), used * shard.rows(Extent::kExpertFfn).count(), shard.rows(Extent::kSharedFfn).count()});

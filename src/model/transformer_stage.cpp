@@ -77,14 +77,10 @@ void TransformerStage::share_out(const ContextOptions& options) {
   }
 }
 
-/// Memory for the states of a unit's layers. Throws ModelError if it cannot compute them.
+/// Memory for the states of a unit's layers.
 void TransformerStage::share_states(UnitLayers& part, StateCounts counts) {
   const std::int64_t layers = recurrent_layers(h_, part.range);
-  if (layers > 0 && !part.unit->has_states())
-    throw ModelError(
-        fmt::format("{}: layers with a gated delta rule are not supported on {} yet; give these layers to CPUs, with --units cpu",
-                    file_.name(), part.unit->device()));
-  if (layers > 0) part.states = std::make_unique<StateStore>(*part.unit, h_.state, layers, counts);
+  if (layers > 0) part.states = std::make_unique<StateStore>(*part.unit, shard_.state(), layers, counts);
   std::int64_t before = 0;
   for (std::int64_t layer = part.range.begin; layer < part.range.end; ++layer)
     states_.push_back(h_.layer_at(layer).recurrent ? part.states->layer(before++) : StateMemory{});

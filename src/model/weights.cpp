@@ -42,10 +42,10 @@ std::int64_t length(Extent extent, const Hyperparameters& h, const LayerSpec& sp
       return spec.value_dim;
     case Extent::kGatedQueries:
       return 2 * h.heads * h.query_dim();
-    case Extent::kChannels:
-      return h.state.channels();
     case Extent::kChannelTaps:
       return StateShape::kTaps * h.state.channels();
+    case Extent::kStateKeys:
+      return h.state.keys();
     case Extent::kStateValues:
       return h.state.values();
     case Extent::kStateHeads:
@@ -88,6 +88,10 @@ Fused fused_rows(const TensorRow& row, const Hyperparameters& h) {
   if (row.fusion == Fusion::kLatent) {
     const std::int64_t rank = h.layer.latent_rank;
     return {rank + h.rotary_dim, row.role == TensorRole::kLatentRotary ? rank : 0};
+  }
+  if (row.fusion == Fusion::kState) {
+    const std::int64_t before = row.role == TensorRole::kRuleQueries ? 0 : row.role == TensorRole::kRuleKeys ? 1 : 2;
+    return {h.state.channels(), before * h.state.keys()};
   }
   if (row.fusion == Fusion::kGateUp) return {2 * h.ffn, row.role == TensorRole::kUp ? h.ffn : 0};
   if (row.fusion == Fusion::kExpertGateUp) return {2 * h.layer.expert_ffn, row.role == TensorRole::kExpertUp ? h.layer.expert_ffn : 0};

@@ -114,9 +114,10 @@ class LayoutsOfOne : public ::testing::Test {
     }
     return all;
   }
-  /// The same, computed by a group whose members each have a part of the logits; each batch asks for one row.
+  /// The same, computed by a group whose members each have a part of the logits.
   static Logits together(const ModelFile& model, const std::vector<LayerRange>& ranges, const std::vector<Batch>& batches,
-                         const std::vector<double>& shares, const std::string& units = "c") {
+                         const std::vector<double>& shares, const std::string& units = "c",
+                         const std::vector<std::vector<CacheOperation>>& before = {}) {
     LocalGroup group(static_cast<int>(shares.size()));
     std::vector<Logits> parts(shares.size());
     std::vector<std::thread> threads;
@@ -124,15 +125,17 @@ class LayoutsOfOne : public ::testing::Test {
       threads.emplace_back([&, m] {
         const auto exchange = group.member(m);
         const auto unit = make_units(units);
-        parts[static_cast<std::size_t>(m)] = compute(*unit, model, ranges, batches, {shares, m, exchange.get()});
+        parts[static_cast<std::size_t>(m)] = compute(*unit, model, ranges, batches, {shares, m, exchange.get()}, 0, before);
       });
     }
     for (std::thread& thread : threads) thread.join();
+    std::ptrdiff_t rows = 0;
+    for (const Batch& batch : batches) rows += std::ssize(batch.logit_rows);
     Logits all;
-    for (std::size_t b = 0; b < batches.size(); ++b) {
+    for (std::ptrdiff_t row = 0; row < rows; ++row) {
       for (const Logits& part : parts) {
-        const std::size_t n = part.size() / batches.size();
-        all.insert(all.end(), part.begin() + static_cast<std::ptrdiff_t>(b * n), part.begin() + static_cast<std::ptrdiff_t>((b + 1) * n));
+        const std::ptrdiff_t n = std::ssize(part) / rows;
+        all.insert(all.end(), part.begin() + row * n, part.begin() + (row + 1) * n);
       }
     }
     return all;
@@ -140,6 +143,16 @@ class LayoutsOfOne : public ::testing::Test {
 
   test::TemporaryFolder folder_;
 };
+
+/// Shares of groups to test: heads of a gated delta rule are divided in more ways, some with one head, or with key heads of two members.
+std::vector<std::vector<double>> group_shares(const ModelFile& model) {
+  std::vector<std::vector<double>> all{{1, 1}, {0.3, 0.7}};
+  if (!model.h.is_recurrent()) return all;
+  for (const std::vector<double>& more : {std::vector<double>{5, 1}, {1, 1, 1}, {1, 3, 2}, {1, 1, 1, 1}, {3, 1, 1, 1}}) {
+    if (std::ssize(more) <= most_members(model.h)) all.push_back(more);
+  }
+  return all;
+}
 
 class Layouts : public LayoutsOfOne, public ::testing::WithParamInterface<std::string> {
  protected:
@@ -176,12 +189,8 @@ TEST_P(Layouts, StagesAndGroups_giveTheBitsOfOneRank) {
     EXPECT_EQ(compute(model, three, singly(1), {}), expected) << kind;
     EXPECT_EQ(compute(model, whole, singly(20), {}), tail(20)) << kind;
     EXPECT_EQ(compute(model, two, singly(23), {}), tail(23)) << kind;
-    if (most_members(model.h) == 1) {
-      EXPECT_THROW(Shard(model.h, std::vector<double>{1, 1}, 0), UsageError);
-      continue;
-    }
-    for (const std::vector<double>& shares : {std::vector<double>{1, 1}, {0.3, 0.7}})
-      EXPECT_EQ(together(model, two, singly(20), shares), tail(20)) << kind << ", " << shares[0];
+    for (const std::vector<double>& shares : group_shares(model))
+      EXPECT_EQ(together(model, two, singly(20), shares), tail(20)) << kind << ", " << shares.size() << " with " << shares[0];
   }
 }
 
@@ -198,16 +207,12 @@ TEST_P(Layouts, UnitsThatShareLayers_giveTheBitsOfOne) {
     const std::vector<LayerRange> whole{{0, layers}}, two{{0, 1}, {1, layers}};
     const std::vector<Batch> batches = singly(static_cast<std::size_t>(kWindow) + 1, static_cast<std::size_t>(kWindow) + 3);
     const Logits expected = compute(model, whole, batches, {});
-    if (in_group && most_members(model.h) > 1) {
+    if (in_group) {
       EXPECT_EQ(together(model, two, batches, {0.6, 0.4}, kUnits.back()), expected) << kind << ", a group";
     }
     for (const std::string& units : kUnits) {
       if (in_group && units.size() == 1) continue;
       const auto unit = make_units(units);
-      if (model.h.is_recurrent() && !unit->has_states()) {
-        EXPECT_THROW(compute(*unit, model, two, batches, {}), ModelError);
-        continue;
-      }
       EXPECT_EQ(compute(*unit, model, two, batches, {}), expected) << kind << ", units " << units;
     }
   }
@@ -257,10 +262,13 @@ TEST_P(Layouts, GuessesThatBecomeText_haveTheBitsOfTheText) {
   std::vector<std::int32_t> all = ids;
   for (const std::int32_t id : {300, 402, 403, 404}) all.push_back(id);
   const Logits expected = compute(model, whole, {text(all, 0)}, {});
-  for (const std::vector<LayerRange>& ranges : {whole, two}) {
-    const Logits found = compute(model, ranges, batches, {}, 0, before);
-    EXPECT_EQ(Logits(found.end() - static_cast<std::ptrdiff_t>(model.h.vocabulary), found.end()), expected);
-  }
+  const auto last = [&](const Logits& found) { return Logits(found.end() - static_cast<std::ptrdiff_t>(model.h.vocabulary), found.end()); };
+  for (const std::vector<LayerRange>& ranges : {whole, two}) EXPECT_EQ(last(compute(model, ranges, batches, {}, 0, before)), expected);
+  if (!model.h.is_recurrent()) return;
+  for (const std::vector<double>& shares : group_shares(model))
+    EXPECT_EQ(last(together(model, two, batches, shares, "c", before)), expected) << shares.size() << " with " << shares[0];
+  const auto unit = make_units(kUnits.front());
+  EXPECT_EQ(last(compute(*unit, model, two, batches, {}, 0, before)), expected) << "units " << kUnits.front();
 }
 
 TEST_P(Layouts, ARunThatIsLeft_changesNothing) {
@@ -284,6 +292,42 @@ TEST_P(Layouts, ARunThatIsLeft_changesNothing) {
   std::vector<std::int32_t> all = ids;
   all.push_back(300);
   EXPECT_EQ(found, compute(model, {{0, model.h.layers}}, {text(all, 0)}, {}));
+}
+
+/// One member has computed the first layer's state when it learns that the other has left the run.
+TEST_P(Layouts, ARunThatAMemberLeaves_changesNoState) {
+  const ModelFile model = open("Q8_0");
+  if (!model.h.is_recurrent()) return;
+  const std::vector<std::int32_t> ids = tiny_prompt();
+  const auto end = static_cast<std::int32_t>(ids.size());
+  const std::vector<double> shares{2, 1};
+  LocalGroup group(2);
+  std::vector<Logits> parts(2);
+  std::vector<std::thread> threads;
+  for (int m = 0; m < 2; ++m) {
+    threads.emplace_back([&, m] {
+      const auto exchange = group.member(m);
+      CpuUnit unit({-1}, cpu::choose_isa());
+      TransformerStage stage(model.file, model.h, {0, model.h.layers},
+                             ContextOptions{128, 4, CacheType::kF16, false, {shares, m, exchange.get()}}, unit);
+      const auto run = [&](const Batch& batch, bool stops) {
+        const std::atomic<bool> stop{stops && m == 1};
+        stage.start({batch.tokens, {}, batch.placements, batch.logit_rows}, &stop);
+        finish(unit);
+        EXPECT_EQ(stage.was_stopped(), stops);
+      };
+      run(text(ids, 0), false);
+      run(text(std::vector<std::int32_t>{401, 402}, static_cast<std::size_t>(end)), true);
+      stage.cells().remove({0, 4}, {end, kUnbounded});
+      run(text(std::vector<std::int32_t>{300}, static_cast<std::size_t>(end)), false);
+      parts[static_cast<std::size_t>(m)].assign(stage.logits().begin(), stage.logits().end());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::vector<std::int32_t> all = ids;
+  all.push_back(300);
+  parts[0].insert(parts[0].end(), parts[1].begin(), parts[1].end());
+  EXPECT_EQ(parts[0], compute(model, {{0, model.h.layers}}, {text(all, 0)}, {}));
 }
 
 TEST_P(Layouts, CellsOutOfTheWindow_areUsedAgainWithTheSameBits) {

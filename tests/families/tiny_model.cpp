@@ -295,6 +295,13 @@ Builder make_deepseek2_nextn() {
   return b;
 }
 
+template <std::int64_t layers, bool experts>
+Builder make_qwen35_nextn() {
+  Shape shape = experts ? with_shared_expert(qwen35("qwen35moe")) : qwen35("qwen35");
+  shape.faint = true, shape.nextn_layers = layers;
+  return with_sections(Builder(shape));
+}
+
 constexpr Variant kRows[] = {
     {"llama", make_llama},
     {"llama-bias", make_llama_bias},
@@ -346,6 +353,10 @@ constexpr Variant kNextnRows[] = {
     {"deepseek2-without", make_deepseek2_nextn<0, false>},
     {"deepseek2merged-nextn", make_deepseek2_nextn<1, true>},
     {"deepseek2merged-without", make_deepseek2_nextn<0, true>},
+    {"qwen35-nextn", make_qwen35_nextn<1, false>},
+    {"qwen35-without", make_qwen35_nextn<0, false>},
+    {"qwen35moe-nextn", make_qwen35_nextn<1, true>},
+    {"qwen35moe-without", make_qwen35_nextn<0, true>},
 };
 
 }  // namespace
@@ -358,7 +369,7 @@ std::vector<std::string> variant_names() {
 }
 
 std::vector<std::string> nextn_variant_names() {
-  return {"glm4moe-nextn", "glm4moe-nextn-own", "deepseek2-nextn", "deepseek2merged-nextn"};
+  return {"glm4moe-nextn", "glm4moe-nextn-own", "deepseek2-nextn", "deepseek2merged-nextn", "qwen35-nextn", "qwen35moe-nextn"};
 }
 
 void write_tiny_model(const std::string& variant, TensorType type, const std::string& path, bool widened) {

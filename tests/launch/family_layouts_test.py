@@ -13,7 +13,6 @@ import itertools
 import json
 import os
 import pathlib
-import re
 import subprocess
 import tempfile
 
@@ -34,8 +33,6 @@ MORE_LAYOUTS = [
     ('a group of 2', 2, '-t 1 --layer-split 0.35+0.65 --strategy iterative'),
     ('guesses of 3 stages', 3, '-t 1 --layer-split 0.3,0.3,0.4 --strategy pipeinfer'),
 ]
-GUESSES_OF_STAGES = MORE_LAYOUTS[-1]
-STATES = ('qwen35', 'qwen3next')  # whose layers cannot be divided among ranks or units
 # With guesses of the MTP layer. A tree of fixed size is filled at any cost.
 TREE = '-t 1 --policy dynamic-tree'
 MTP_LAYOUTS = [
@@ -123,8 +120,6 @@ def check(o, variant, kind):
                 wrong = model.wrong(layouts, '--temp 0.7', '--mtp --no-lookup', accepts)
             else:
                 layouts = LAYOUTS + (MORE_LAYOUTS if o.all else [])
-                if variant.startswith(STATES):
-                    layouts = [GUESSES_OF_STAGES] + [layout for layout in layouts if not re.search(r'split \S*\+|--units', layout[2])]
                 wrong = model.wrong_of_texts(layouts)
         except RuntimeError as error:
             wrong = [str(error)]

@@ -1,4 +1,5 @@
 // Which layers have states, and what shapes them.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -44,7 +45,6 @@ TEST(StateLayers, areEveryFewOrListed_andMustBePossible) {
   file.metadata["qwen35.attention.recurrent_layers"] = std::vector<bool>{false, true, true, false, false};
   EXPECT_EQ(recurrent(), "assaaa");
   EXPECT_EQ(shaped(file).state.key_head_of(3), 1) << "in turn";
-  EXPECT_EQ(too_many(shaped(file), 2, "rank"), "2 ranks share a layer with a gated delta rule, which cannot be cut");
   file.metadata["qwen35.attention.recurrent_layers"] = std::vector<bool>{true};
   expect_refused(file, "recurrent_layers has 1 values for 5 layers");
   file.metadata.erase("qwen35.attention.recurrent_layers");
@@ -57,6 +57,36 @@ TEST(StateLayers, areEveryFewOrListed_andMustBePossible) {
     other.set(std::string("qwen35.ssm.") + key, static_cast<std::uint64_t>(value));
     expect_refused(other, part);
   }
+}
+
+/// Value heads and their key heads of each member, with queries and keys as rows of the file.
+TEST(StateLayers, areDividedByHeads_withTheKeyHeadsThatTheseRead) {
+  const auto members = [](StateShape state, std::vector<double> shares) {
+    Hyperparameters h;
+    h.layers = 4, h.dim = 512, h.ffn = 512, h.vocabulary = 512, h.heads = h.kv_heads = 8, h.head_dim = 32;
+    h.state = state;
+    std::string text;
+    for (int own = 0; own < std::ssize(shares); ++own) {
+      const Shard shard(h, shares, own);
+      const StateShape& part = shard.state();
+      const Interval values = shard.rows(Extent::kStateHeads), keys = shard.rows(Extent::kStateKeys);
+      EXPECT_EQ(values.count(), part.heads);
+      EXPECT_EQ(keys.count(), part.keys());
+      for (std::int64_t head = 0; head < part.heads; ++head) {
+        const std::int64_t key = part.key_head_of(head);
+        EXPECT_TRUE(key >= 0 && key < part.key_heads);
+        EXPECT_EQ(key + keys.begin / state.dim, state.key_head_of(values.begin + head));
+      }
+      text += fmt::format("{}-{}:{}-{} ", values.begin, values.end, keys.begin / state.dim, keys.end / state.dim);
+    }
+    return text;
+  };
+  const StateShape next{.heads = 6, .key_heads = 2, .dim = 32}, in_turn{.heads = 6, .key_heads = 4, .dim = 32, .cyclic = true};
+  EXPECT_EQ(members(next, {1, 1}), "0-3:0-1 3-6:1-2 ");
+  EXPECT_EQ(members(next, {1, 2}), "0-2:0-1 2-6:0-2 ");
+  EXPECT_EQ(members(in_turn, {1, 2}), "0-2:0-2 2-6:0-4 ");
+  EXPECT_EQ(members(in_turn, {1, 1, 1}), "0-2:0-2 2-4:2-4 4-6:0-2 ");
+  EXPECT_EQ(members(in_turn, {3, 2, 1}), "0-3:0-3 3-5:0-4 5-6:1-2 ") << "3 and 0, with all between them";
 }
 
 }  // namespace

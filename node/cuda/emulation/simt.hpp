@@ -76,6 +76,8 @@ inline std::uint16_t float_to_half(float value) { return cpu::f32_to_f16(value);
 inline int to_int(float value) { return std::abs(value) < 2147483648.0f ? static_cast<int>(value) : 0; }
 inline float float_of_bits(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 inline std::uint32_t bits_of(float value) { return std::bit_cast<std::uint32_t>(value); }
+inline double double_of_bits(std::uint64_t bits) { return std::bit_cast<double>(bits); }
+inline std::uint64_t bits_of_double(double value) { return std::bit_cast<std::uint64_t>(value); }
 inline double square_root(double x) { return std::sqrt(x); }
 
 namespace detail {

@@ -206,6 +206,60 @@ struct MergeArgs {
   const float* sinks;  ///< [q_heads], or null
 };
 
+/// StateStep (node/state_op.hpp).
+struct DeviceStep {
+  static constexpr std::int32_t kZero = -2;
+  std::int32_t row, input, load, keep, aside;
+  std::int32_t columns[4];
+};
+
+/// StateInputsOp, for key heads and heads from `begin` up to `end`.
+struct StateInputsArgs {
+  const float* x;
+  std::int64_t channels;
+  const float* gates;
+  std::int64_t gates_row, gates_before, gates_each, gates_step, gates_decay;
+  std::int64_t heads, key_heads, dim;
+  std::int64_t key_begin, key_end, head_begin, head_end;
+  const float* taps[3];
+  const float *rate, *bias;
+  const DeviceStep* steps;
+  std::int64_t step_count, inputs;
+  float *columns, *updates, *out;
+};
+
+/// DeltaRuleOp.
+struct DeltaRuleArgs {
+  const float *inputs, *updates;
+  float *states, *aside;
+  const DeviceStep* steps;
+  std::int64_t step_count, states_kept;
+  std::int64_t heads, key_heads, dim;
+  std::int64_t first_head, first_key_head, layer_keys, sharing;
+  std::int64_t cyclic;  ///< 0: no
+  std::int64_t head_begin, head_end;
+  float* out;
+};
+
+/// HeadGateOp.
+struct HeadGateArgs {
+  float* x;
+  std::int64_t rows, heads, dim;
+  const float* gate;
+  std::int64_t gate_row, gate_head;
+  const float* norm;  ///< [dim], or null
+  float epsilon;
+  std::int64_t begin, end;
+};
+
+/// UngateOp.
+struct UngateArgs {
+  const float* x;
+  std::int64_t rows, heads, dim;
+  float* out;
+  std::int64_t begin, end;
+};
+
 /// A flag of a barrier, in mapped memory.
 struct FlagArgs {
   std::uint32_t* flag;
@@ -233,6 +287,10 @@ struct DeviceKernels {
   void (*store)(const StoreArgs&, Stream);
   void (*attend)(const AttentionArgs&, Stream);
   void (*merge)(const MergeArgs&, Stream);
+  void (*state_inputs)(const StateInputsArgs&, Stream);
+  void (*delta_rule)(const DeltaRuleArgs&, Stream);
+  void (*gate_heads)(const HeadGateArgs&, Stream);
+  void (*ungate)(const UngateArgs&, Stream);
   void (*raise_flag)(const FlagArgs&, Stream);  ///< sets it to 1, with release semantics for the host
   void (*await_flag)(const FlagArgs&, Stream);  ///< waits until it is 1, with acquire semantics
 };

@@ -58,6 +58,8 @@ YAMATA_DEVICE std::uint16_t float_to_half(float value) { return __half_as_ushort
 YAMATA_DEVICE int to_int(float value) { return static_cast<int>(value); }
 YAMATA_DEVICE float float_of_bits(std::uint32_t bits) { return __uint_as_float(bits); }
 YAMATA_DEVICE std::uint32_t bits_of(float value) { return __float_as_uint(value); }
+YAMATA_DEVICE double double_of_bits(std::uint64_t bits) { return __longlong_as_double(static_cast<long long>(bits)); }
+YAMATA_DEVICE std::uint64_t bits_of_double(double value) { return static_cast<std::uint64_t>(__double_as_longlong(value)); }
 YAMATA_DEVICE double square_root(double x) { return __dsqrt_rn(x); }
 
 // A product on tensor cores: d[16][8] = start + a[16][k] * b[k][8] of signed bytes. Of d, lane l holds columns 2(l%4) and 2(l%4) + 1, in

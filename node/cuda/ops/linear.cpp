@@ -176,7 +176,7 @@ void multiply(OpContext& c, const LinearOp& op, const Input& input, const Rows& 
     const OpRange outputs{part.outputs.begin, part.outputs.end_of(w.rows)};
     if (outputs.begin >= outputs.end) continue;
     const FormatKernels* its_kernels = &kernels_of(c, w.type);
-    if (its_kernels != kernels || !w.packed) flush();
+    if (its_kernels != kernels || !w.packed || args.part_count == kMaxParts) flush();
     kernels = its_kernels;
     args.row_bytes = cpu::has_panels(w.type) ? cpu::packed_row_bytes(w.type, w.row_bytes) : w.row_bytes;
     args.cols = op.cols, args.x = input.x, args.x8 = input.x8, args.tokens = rows.count, args.add = op.add;

@@ -23,6 +23,7 @@ struct OpContext {
   UnitMemory memory;
   bool declined = false;  ///< compute nothing, and leave the list at its first barrier
   const std::atomic<bool>* stop = nullptr;
+  bool* finished = nullptr;  ///< to be set to true at the end of the list, if it is not left
 
   /// The cells that are visible to rows, for kernels: [rows + 1] offsets, and the cells.
   struct Visible {
@@ -61,12 +62,10 @@ bool run(OpContext& context, const HighestOp& op);
 bool run(OpContext& context, const RouterOp& op);
 bool run(OpContext& context, const ReadOp& op);
 bool run(OpContext& context, const PackOp& op);
-/// Operations that CudaUnit::has_states excludes.
-template <class StateOp>
-bool run(OpContext& context, const StateOp&) {
-  refuse(context, true, "a gated delta rule");
-  return false;
-}
+bool run(OpContext& context, const StateInputsOp& op);
+bool run(OpContext& context, const DeltaRuleOp& op);
+bool run(OpContext& context, const HeadGateOp& op);
+bool run(OpContext& context, const UngateOp& op);
 
 /// Slices of all who exchange columns, in memory that all of them and the device can access.
 struct Slices {

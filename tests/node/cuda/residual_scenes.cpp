@@ -181,7 +181,7 @@ std::vector<Scene> residual_scenes() {
 
 std::vector<Scene> all_scenes() {
   std::vector<Scene> all;
-  for (const auto& scenes : {row_scenes(), residual_scenes(), cache_scenes(), product_scenes()})
+  for (const auto& scenes : {row_scenes(), residual_scenes(), cache_scenes(), product_scenes(), state_scenes()})
     all.insert(all.end(), scenes.begin(), scenes.end());
   return all;
 }

@@ -82,6 +82,7 @@ bool products_hold_together(const TestDevice& device, TensorType type, std::int6
 std::vector<Scene> row_scenes();
 std::vector<Scene> residual_scenes();
 std::vector<Scene> cache_scenes();
+std::vector<Scene> state_scenes();
 /// Products small enough to be computed some hundred times.
 std::vector<Scene> product_scenes();
 /// All of them.

@@ -1,0 +1,93 @@
+// Layers with a gated delta rule, and gates of heads.
+#include <algorithm>
+#include <cstddef>
+
+#include "node/cuda/ops/ops.hpp"
+
+namespace yamata::cuda {
+namespace {
+
+static_assert(sizeof(StateStep) == sizeof(DeviceStep) && offsetof(StateStep, aside) == offsetof(DeviceStep, aside) &&
+                  offsetof(StateStep, columns) == offsetof(DeviceStep, columns) && StateStep::kZero == DeviceStep::kZero,
+              "a device reads other steps than there are");
+
+std::size_t count_of(std::int64_t floats) { return static_cast<std::size_t>(floats); }
+
+/// Steps are the same in all layers.
+const DeviceStep* steps_of(OpContext& c, const StatePlan& plan) { return reinterpret_cast<const DeviceStep*>(c.memory.once(plan.steps)); }
+
+std::int64_t rows_of(const StatePlan& plan) {
+  std::int64_t rows = 0;
+  for (const StateStep& step : plan.steps) rows = std::max<std::int64_t>(rows, step.row + 1);
+  return rows;
+}
+
+}  // namespace
+
+bool run(OpContext& c, const StateInputsOp& op) {
+  const StateShape& shape = op.shape;
+  const StatePlan& plan = *op.plan;
+  const std::int64_t rows = rows_of(plan), channels = shape.channels(), taps = StateShape::kTaps;
+  StateInputsArgs a{};
+  a.x = c.memory.at(op.x, count_of(rows * channels)), a.channels = channels;
+  a.gates = c.memory.at(op.gates, count_of(rows * op.gates_row));
+  a.gates_row = op.gates_row, a.gates_before = op.gates_before;
+  a.gates_each = op.gates_each, a.gates_step = op.gates_step, a.gates_decay = op.gates_decay;
+  a.heads = shape.heads, a.key_heads = shape.key_heads, a.dim = shape.dim;
+  a.key_begin = op.keys.begin, a.key_end = op.keys.end_of(shape.key_heads);
+  a.head_begin = op.heads.begin, a.head_end = op.heads.end_of(shape.heads);
+  for (std::size_t part = 0; part < op.taps.size(); ++part)
+    a.taps[part] = c.memory.at(op.taps[part], count_of(taps * (part < 2 ? shape.keys() : shape.values())));
+  a.rate = c.memory.at(op.rate, count_of(shape.heads)), a.bias = c.memory.at(op.bias, count_of(shape.heads));
+  a.steps = steps_of(c, plan), a.step_count = std::ssize(plan.steps), a.inputs = plan.inputs;
+  a.columns = c.memory.at(op.memory.columns, count_of((plan.inputs + StateShape::kColumns * plan.states) * channels));
+  a.updates = c.memory.at(op.memory.updates, count_of(plan.inputs * shape.update_floats()));
+  a.out = c.memory.at(op.out, count_of(rows * shape.input_floats()));
+  c.kernels().state_inputs(a, c.stream());
+  c.check("inputs of a delta rule");
+  return true;
+}
+
+/// When the host goes on, the device may not have computed it yet, so the unit notes only the end of the list.
+bool run(OpContext& c, const DeltaRuleOp& op) {
+  const StateShape& shape = op.shape;
+  const StatePlan& plan = *op.plan;
+  const std::int64_t rows = rows_of(plan);
+  DeltaRuleArgs a{};
+  a.inputs = c.memory.at(op.inputs, count_of(rows * shape.input_floats()));
+  a.updates = c.memory.at(op.memory.updates, count_of(plan.inputs * shape.update_floats()));
+  a.states = c.memory.at(op.memory.states, count_of(plan.states * shape.state_floats()));
+  a.aside = reinterpret_cast<float*>(c.memory.scratch(Scratch::kPartials, count_of(plan.aside * shape.state_floats()) * sizeof(float)));
+  a.steps = steps_of(c, plan), a.step_count = std::ssize(plan.steps), a.states_kept = plan.states;
+  a.heads = shape.heads, a.key_heads = shape.key_heads, a.dim = shape.dim, a.cyclic = shape.cyclic;
+  a.first_head = shape.first_head, a.first_key_head = shape.first_key_head;
+  a.layer_keys = shape.layer_keys(), a.sharing = shape.sharing();
+  a.head_begin = op.which.begin, a.head_end = op.which.end_of(shape.heads);
+  a.out = c.memory.at(op.out, count_of(rows * shape.values()));
+  c.kernels().delta_rule(a, c.stream());
+  c.check("a delta rule");
+  if (op.finished) c.finished = op.finished;
+  return true;
+}
+
+bool run(OpContext& c, const HeadGateOp& op) {
+  const std::int64_t last = op.rows > 0 ? (op.rows - 1) * op.gate_row + (op.heads - 1) * op.gate_head + op.dim : 0;
+  const float* norm = op.norm ? c.memory.at(op.norm, count_of(op.dim)) : nullptr;
+  c.kernels().gate_heads(
+      {c.memory.at(op.x, count_of(op.rows * op.heads * op.dim)), op.rows, op.heads, op.dim, c.memory.at(op.gate, count_of(last)),
+       op.gate_row, op.gate_head, norm, op.epsilon, op.which.begin, op.which.end_of(op.heads)},
+      c.stream());
+  c.check("gates of heads");
+  return true;
+}
+
+bool run(OpContext& c, const UngateOp& op) {
+  const std::int64_t floats = op.rows * op.heads * op.dim;
+  c.kernels().ungate({c.memory.at(op.x, count_of(2 * floats)), op.rows, op.heads, op.dim, c.memory.at(op.out, count_of(floats)),
+                      op.which.begin, op.which.end_of(op.heads)},
+                     c.stream());
+  c.check("heads beside their gates");
+  return true;
+}
+
+}  // namespace yamata::cuda
