@@ -42,16 +42,17 @@ std::size_t KvStore::bytes_for(CacheShape shape, std::int64_t cells, CacheTypes 
 }
 
 KvStore::KvStore(ComputeUnit& unit, CacheShape shape, std::int32_t cells, CacheTypes types)
-    : KvStore(unit, shape, std::vector<std::int32_t>(static_cast<std::size_t>(shape.layers), cells), types) {}
+    : KvStore(unit,
+              std::vector<CacheLayer>(static_cast<std::size_t>(shape.layers), {{1, shape.kv_heads, shape.head_dim, shape.values}, cells}),
+              types) {}
 
-KvStore::KvStore(ComputeUnit& unit, CacheShape shape, const std::vector<std::int32_t>& cells, CacheTypes types)
-    : types_(shape.values ? types : CacheTypes(types.k)) {
-  require_storable(types_, shape.head_dim);
-  const CacheShape layer{1, shape.kv_heads, shape.head_dim, shape.values};
-  for (const std::int32_t n : cells) {
+KvStore::KvStore(ComputeUnit& unit, const std::vector<CacheLayer>& layers, CacheTypes types)
+    : types_(layers.empty() || layers.front().shape.values ? types : CacheTypes(types.k)) {
+  for (const auto& [shape, n] : layers) {
+    require_storable(types_, shape.head_dim);
     const std::size_t v_bytes = shape.values ? plane_bytes(shape.head_dim, n, types.v) : 0;
     layers_.push_back({bytes_, plane_bytes(shape.head_dim, n, types.k), v_bytes});
-    bytes_ += bytes_for(layer, n, types);
+    bytes_ += bytes_for(shape, n, types);
   }
   try {
     memory_ = unit.allocate(bytes_, BufferUse::kCache);

@@ -30,14 +30,19 @@ struct CacheShape {
   bool values = true;  ///< false: values are parts of the keys, without memory of their own
 };
 
+/// A layer in the cache.
+struct CacheLayer {
+  CacheShape shape;  ///< of one layer
+  std::int32_t cells = 0;
+};
+
 /// K and V memory of some layers: [layer][kv head][cell][head_dim]. Pages are touched only when written. Layers may have different numbers
-/// of cells.
+/// of cells, and different shapes.
 class KvStore {
  public:
   /// Allocates in the memory of the unit that reads it. Throws ModelError if there is too little.
   KvStore(ComputeUnit& unit, CacheShape shape, std::int32_t cells, CacheTypes types);
-  /// `cells`: the number of cells of each layer.
-  KvStore(ComputeUnit& unit, CacheShape shape, const std::vector<std::int32_t>& cells, CacheTypes types);
+  KvStore(ComputeUnit& unit, const std::vector<CacheLayer>& layers, CacheTypes types);
 
   CacheTypes types() const { return types_; }
   void* k(int layer, int kv_head) const;

@@ -78,7 +78,7 @@ std::vector<double> seconds_on(const std::vector<UnitSpec>& units, const ModelFi
 double ops_of_token(const ModelFile& model) {
   double numbers = 0, held = 0;
   for (const FoundTensor& found : find_tensors(model.file, model.h, {0, model.h.layers}, Shard(model.h))) {
-    if (found.role == TensorRole::kEmbedding) continue;
+    if (is_looked_up(found.role)) continue;
     numbers += static_cast<double>(found.rows * found.cols), held += static_cast<double>(found.held_bytes());
   }
   const auto read = static_cast<double>(read_bytes(model.file, model.h, {0, model.h.layers}));

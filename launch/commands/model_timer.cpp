@@ -19,7 +19,7 @@ double seconds_since(SteadyClock::time_point begin) { return std::chrono::durati
 RunDemand demand_of_weights(const ModelFile& model, bool experts) {
   RunDemand demand;
   for (const FoundTensor& found : find_tensors(model.file, model.h, {0, model.h.layers})) {
-    if (found.rows < 2 || found.role == TensorRole::kEmbedding || found.of_expert != experts) continue;
+    if (found.rows < 2 || is_looked_up(found.role) || found.of_expert != experts) continue;
     const double operations = 2.0 * static_cast<double>(found.rows) * static_cast<double>(found.cols);
     (cpu::has_panels(found.tensor->type) ? demand.byte_ops : demand.float_ops) += operations;
     demand.bytes += static_cast<double>(found.held_bytes());
@@ -68,14 +68,15 @@ RunDemand ModelTimer::demand(int width, int context) const {
   const double used = spec.experts > 0 ? static_cast<double>(spec.experts_used) / static_cast<double>(spec.experts) : 0;
   RunDemand d{weights_.bytes + experts_.bytes * (1 - std::pow(1 - used, width)), width * (weights_.byte_ops + used * experts_.byte_ops),
               width * (weights_.float_ops + used * experts_.float_ops)};
-  const auto attend = [&](std::int64_t layers, double cells, double seen) {  // `seen`: cells per token, in the mean
-    d.bytes += static_cast<double>(KvStore::bytes_for(Shard(h_).cache_shape(layers), 1, types_)) * cells;
-    d.float_ops += 4.0 * static_cast<double>(layers * h_.heads * h_.head_dim) * width * seen;
+  const LayerRange all{0, h_.layers};
+  const auto attend = [&](bool windowed, std::int64_t layers, double cells, double seen) {  // `seen`: cells per token, in the mean
+    d.bytes += static_cast<double>(cell_bytes(h_, all, Shard(h_), types_, windowed)) * cells;
+    d.float_ops += 4.0 * static_cast<double>(layers * h_.heads * h_.of_window(windowed).head_dim) * width * seen;
   };
   const double cells = context + width, seen = context + (width + 1) / 2.0, window = static_cast<double>(spec.window);
   const std::int64_t windowed = windowed_layers(h_, {0, h_.layers});
-  attend(h_.layers - windowed, cells, seen);
-  attend(windowed, std::min(cells, window + width - 1), std::min(seen, window));
+  attend(false, h_.layers - windowed, cells, seen);
+  attend(true, windowed, std::min(cells, window + width - 1), std::min(seen, window));
   return d;
 }
 

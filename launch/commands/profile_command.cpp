@@ -24,6 +24,7 @@
 #include "node/cpu/probe/probe.hpp"
 #include "node/error.hpp"
 #include "node/topology.hpp"
+#include "src/model/layer_shapes.hpp"
 
 namespace yamata {
 namespace {
@@ -43,7 +44,9 @@ ThreadCeiling measure_ceiling(MachineProbe& probe, int threads) {
 std::vector<int> possible_contexts(const ProfileOptions& o, const Hyperparameters& h, std::size_t free_bytes) {
   std::vector<int> possible;
   for (const int context : o.contexts) {
-    const std::size_t bytes = KvStore::bytes_for(Shard(h).cache_shape(h.layers), context + 1, o.cache_types);
+    const LayerRange all{0, h.layers};
+    const std::size_t cell = cell_bytes(h, all, Shard(h), o.cache_types, false) + cell_bytes(h, all, Shard(h), o.cache_types, true);
+    const std::size_t bytes = cell * static_cast<std::size_t>(context + 1);
     const bool fits = bytes <= free_bytes;
     if (context < h.context && fits) {
       possible.push_back(context);

@@ -31,7 +31,7 @@ SharedLayer::SharedLayer(Transport& transport, const wire::BenchmarkRequest& wan
     : exchange_(transport.join_group(wanted.ranks, 0)), wanted_(wanted.runs + kWarmUp) {
   exchange_->keep_times();
   layer_ = make_layer({wanted.layer, wanted.layer + wanted.layers}, member_of(wanted, transport.rank(), exchange_.get()));
-  activations_.assign(static_cast<std::size_t>(layer_->width()), 1.0f);
+  activations_.assign(static_cast<std::size_t>(layer_->input_width()), 1.0f);
   layer_->load(nullptr);
 }
 

@@ -131,7 +131,8 @@ bool Stage::begin_next() {
   if (records_.empty()) return false;
   if (records_.front().has_run() && !model_.first() && activations_.empty()) return false;
   if (records_.front().has_run() && !model_.first())
-    wire::validate_activations(wire::decode_rows(activations_.front()), records_.front(), model_.width(), model_.layers().begin, before());
+    wire::validate_activations(wire::decode_rows(activations_.front()), records_.front(), {model_.input_width(), model_.width()},
+                               model_.layers().begin, before());
   // The unit may be in use by another stage: then nothing in this record happens before it is free.
   const bool computes = records_.front().has_run() && !skips(records_.front());
   if (computes && !model_.unit().claim()) return false;

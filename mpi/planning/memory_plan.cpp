@@ -11,6 +11,7 @@
 #include "node/cpu/cpu_unit.hpp"
 #include "node/device_scratch.hpp"
 #include "node/error.hpp"
+#include "src/model/layer_shapes.hpp"
 #include "src/model/stage_buffers.hpp"
 #include "src/model/weights.hpp"
 #include "src/speculation/step_cost.hpp"
@@ -69,8 +70,8 @@ std::uint64_t drafts_bytes(std::span<const ModelFile* const> models, std::span<c
     } else {
       const Hyperparameters& h = models.front()->h;
       bytes = draft_heads[number - models.size()];
-      bytes.buffers +=
-          device_scratch_bytes({.rows = plan.batch, .widest = h.widest_input(), .heads = h.heads, .head_dim = h.head_dim}, pipeline.cells);
+      bytes.buffers += device_scratch_bytes({.rows = plan.batch, .widest = h.widest_input(), .heads = h.heads, .head_dim = h.widest_head()},
+                                            pipeline.cells);
     }
     all += bytes.weights + bytes.cache(static_cast<std::uint64_t>(pipeline.cells)) + bytes.buffers;
   }
@@ -174,23 +175,33 @@ void require_device_layers(std::span<const ModelFile* const> models, const wire:
 
 std::uint64_t target_cells(const wire::Start& plan) { return static_cast<std::uint64_t>(plan.pipelines.front().cells); }
 
+/// Query heads on this rank in the layer that has the most here.
+std::int64_t most_query_heads(const Hyperparameters& h, LayerRange layers, const Shard& shard) {
+  std::int64_t most = 0;
+  const LayerShapes shapes(h, layers, shard);
+  for (const LayerShape& shape : shapes.all()) most = std::max(most, shape.shard.query_heads());
+  return most;
+}
+
 }  // namespace
 
 std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch, int threads, const Shard& shard) {
   const std::int64_t floats = StageBuffers::of(h, range, shard).floats(batch, batch);
-  const ScratchNeeds needs{.rows = batch, .widest = h.widest_input(), .heads = shard.query_heads(), .head_dim = h.head_dim};
+  const ScratchNeeds needs{
+      .rows = batch, .widest = h.widest_input(), .heads = most_query_heads(h, range, shard), .head_dim = h.widest_head()};
   return static_cast<std::uint64_t>(floats) * sizeof(float) + CpuUnit::scratch_bytes(needs, threads);
 }
 
 RankBytes rank_bytes(const ModelFile& model, LayerRange range, const Shard& shard, CacheTypes cache_types, int batch, int threads,
                      std::int32_t window_cells, std::int32_t kept_states) {
   const auto& [file, h] = model;
-  const std::int64_t windowed = window_cells > 0 ? windowed_layers(h, range) : 0, recurrent = recurrent_layers(h, range);
+  const std::int64_t recurrent = recurrent_layers(h, range);
+  const std::size_t in_windows = cell_bytes(h, range, shard, cache_types, true);
   return {.weights = stage_bytes(file, h, range, shard),
-          .cache_per_cell = KvStore::bytes_for(shard.cache_shape(range.count() - windowed - recurrent), 1, cache_types) +
+          .cache_per_cell = cell_bytes(h, range, shard, cache_types, false) + (window_cells > 0 ? 0 : in_windows) +
                             (window_cells > 0 ? 0 : StateStore::bytes_for(shard.state(), recurrent, {1, 0})),
           .buffers = buffer_bytes(h, range, batch, threads, shard),
-          .window_cache = KvStore::bytes_for(shard.cache_shape(windowed), window_cells, cache_types) +
+          .window_cache = in_windows * static_cast<std::size_t>(std::max(0, window_cells)) +
                           StateStore::bytes_for(shard.state(), recurrent, {window_cells, StateCells::kStates + kept_states})};
 }
 
@@ -199,20 +210,20 @@ RankBytes device_bytes(const ModelFile& model, LayerRange layers, const Shard& s
   RankBytes bytes = rank_bytes(model, layers, shard, cache_types, batch, 1, window_cells, kept_states);
   bytes.buffers = device_scratch_bytes({.rows = batch,
                                         .widest = model.h.widest_input(),
-                                        .heads = shard.query_heads(),
-                                        .head_dim = model.h.head_dim,
+                                        .heads = most_query_heads(model.h, layers, shard),
+                                        .head_dim = model.h.widest_head(),
                                         .logits = batch * StageBuffers::of(model.h, layers, shard).logits},
                                        cells);
   bytes.weights = 0;
   for (const FoundTensor& found : find_tensors(model.file, model.h, layers, shard))
-    bytes.weights += found.role == TensorRole::kEmbedding ? 0 : found.held_bytes();
+    bytes.weights += is_looked_up(found.role) ? 0 : found.held_bytes();
   return bytes;
 }
 
 std::uint64_t weights_that_move(const ModelFile& model, LayerRange layers, const Shard& shard) {
   std::uint64_t bytes = stage_bytes(model.file, model.h, layers, shard);
   for (const FoundTensor& found : find_tensors(model.file, model.h, layers, shard))
-    bytes -= found.role == TensorRole::kEmbedding ? found.held_bytes() : 0;
+    bytes -= is_looked_up(found.role) ? found.held_bytes() : 0;
   return bytes;
 }
 

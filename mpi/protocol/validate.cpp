@@ -132,15 +132,15 @@ void validate(const Record& record, const RecordLimits& limits, int from) {
   }
 }
 
-void validate_activations(const Rows& rows, const Record& record, std::int64_t width, std::int64_t layer, int from) {
+void validate_activations(const Rows& rows, const Record& record, RowWidths widths, std::int64_t layer, int from) {
   const Check check(from, "activations");
   if (rows.run != record.run) {
     throw ClusterError(fmt::format("rank {} sent activations of run {} where those of run {} were due", from, rows.run, record.run));
   }
   check(rows.tokens.empty() && rows.sums.empty(), "logits in the place of hidden states");
-  const auto floats = [&](std::size_t n) { return rows.skipped ? 0 : n * static_cast<std::size_t>(width); };
-  check(rows.values.size() == floats(record.tokens.size()), "more or fewer than the run's");
-  check(rows.features.size() == floats(record.features_below(layer)), "more or fewer features than the layers so far have");
+  const auto floats = [&](std::size_t n, std::int64_t width) { return rows.skipped ? 0 : n * static_cast<std::size_t>(width); };
+  check(rows.values.size() == floats(record.tokens.size(), widths.activations), "more or fewer than the run's");
+  check(rows.features.size() == floats(record.features_below(layer), widths.hidden), "more or fewer features than the layers so far have");
 }
 
 void validate(const Rows& rows, const ResultLimits& limits, int from) {

@@ -20,9 +20,13 @@ struct RecordLimits {
 };
 void validate(const Record& record, const RecordLimits& limits, int from);
 
-/// `rows`: the activations of this record's run: `width` floats for each token and for each of its features below `layer`, the next layer;
-/// or none if the run was skipped.
-void validate_activations(const Rows& rows, const Record& record, std::int64_t width, std::int64_t layer, int from);
+/// Floats of a row: of activations between two stages, and of features.
+struct RowWidths {
+  std::int64_t activations = 0, hidden = 0;
+};
+/// `rows`: the activations of this record's run, for each token and for each of its features below `layer`, the next layer; or none if the
+/// run was skipped.
+void validate_activations(const Rows& rows, const Record& record, RowWidths widths, std::int64_t layer, int from);
 
 /// What the leader of a pipeline expects of a run's result.
 struct ResultLimits {

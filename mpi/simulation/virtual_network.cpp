@@ -14,7 +14,7 @@ VirtualNetwork::VirtualNetwork(int ranks, const NetworkOptions& options, const R
 
 void VirtualNetwork::plan(Nanoseconds at, Kind kind, int rank, std::uint64_t what) { events_.push({at, planned_++, kind, rank, what}); }
 
-std::uint64_t VirtualNetwork::real_bytes(const Message& message) const {
+std::uint64_t VirtualNetwork::real_bytes(int from, const Message& message) const {
   static const std::size_t kHeader = wire::encode(wire::Rows{}).size();
   const auto rows = [&](std::int64_t width) { return (message.bytes.size() - kHeader) / sizeof(float) / static_cast<std::size_t>(width); };
   const auto scaled = [&](std::int64_t table, std::int64_t real) {
@@ -22,7 +22,8 @@ std::uint64_t VirtualNetwork::real_bytes(const Message& message) const {
   };
   switch (message.tag) {
     case Tag::kActivations:
-      return scaled(TableModel::kWidth, widths_.hidden);
+      return scaled(TableModel::kWidth,
+                    widths_.activations.empty() ? widths_.hidden : widths_.activations.at(static_cast<std::size_t>(from)));
     case Tag::kLogits: {
       const wire::Rows rows = wire::decode_rows(message.bytes);
       const std::size_t table = rows.features.size_bytes();
@@ -44,7 +45,7 @@ std::uint64_t VirtualNetwork::real_bytes(const Message& message) const {
 void VirtualNetwork::send(int from, int to, Message message) {
   if (from == to) return ranks_[static_cast<std::size_t>(to)].arrived.push_back(std::move(message));
   Rank& sender = ranks_[static_cast<std::size_t>(from)];
-  const std::uint64_t bytes = real_bytes(message);
+  const std::uint64_t bytes = real_bytes(from, message);
   sender.bytes_sent += bytes;
   sender.link_free = std::max(sender.link_free, now_) + std::llround(1e9 * static_cast<double>(bytes) / options_.bytes_per_s);
   if (free_places_.empty()) {

@@ -29,6 +29,7 @@ struct NetworkOptions {
 /// Floats per row in the real models; the simulated table's rows are shorter.
 struct RowWidths {
   std::int64_t hidden = 4096, vocabulary = 32000;
+  std::vector<std::int64_t> activations{};  ///< that each rank of the target sends to the next stage; empty: as many as `hidden`
 };
 
 /// The event queue, in order of time, then of planning: every run is the same.
@@ -48,7 +49,7 @@ class VirtualNetwork {
   void spend(Nanoseconds time) { now_ += time; }
   int size() const { return static_cast<int>(ranks_.size()); }
   /// The size of a message on a real network.
-  std::uint64_t real_bytes(const Message& message) const;
+  std::uint64_t real_bytes(int from, const Message& message) const;
 
  private:
   friend class VirtualTransport;

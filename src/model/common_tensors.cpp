@@ -16,22 +16,29 @@ bool has_attention_post_norm(const LayerSpec& spec) { return spec.attention_post
 bool has_ffn_post_norm(const LayerSpec& spec) { return spec.ffn_post_norm != NormKind::kNone; }
 bool attends(const LayerSpec& spec) { return !spec.recurrent; }
 bool norms_heads(const LayerSpec& spec) { return attends(spec) && spec.qk_norm == QkNorm::kHead; }
+bool norms_own_keys(const LayerSpec& spec) { return norms_heads(spec) && !spec.reads_cache; }
 /// All heads have weights together: of one norm of them all, or of a norm each.
 bool norms_tokens(const LayerSpec& spec) { return spec.qk_norm == QkNorm::kToken || spec.qk_norm == QkNorm::kEachHead; }
 bool is_latent(const LayerSpec& spec) { return spec.latent_rank > 0; }
-bool has_own_keys(const LayerSpec& spec) { return attends(spec) && spec.latent_rank == 0; }
+bool has_own_keys(const LayerSpec& spec) { return attends(spec) && spec.latent_rank == 0 && !spec.reads_cache; }
+bool has_own_values(const LayerSpec& spec) { return has_own_keys(spec) && !spec.values_from_keys; }
 bool has_query_rank(const LayerSpec& spec) { return spec.query_rank > 0; }
 bool has_direct_queries(const LayerSpec& spec) { return attends(spec) && spec.query_rank == 0 && !spec.output_gate; }
 bool attends_without_gates(const LayerSpec& spec) { return attends(spec) && !spec.output_gate; }
+bool has_key_bias(const LayerSpec& spec) { return attends_without_gates(spec) && !spec.reads_cache; }
+bool has_value_bias(const LayerSpec& spec) { return has_key_bias(spec) && !spec.values_from_keys; }
 bool has_gated_queries(const LayerSpec& spec) { return spec.output_gate; }
 bool is_recurrent(const LayerSpec& spec) { return spec.recurrent; }
 bool has_joint_gates(const LayerSpec& spec) { return spec.recurrent && spec.joint_gates; }
 bool has_separate_gates(const LayerSpec& spec) { return spec.recurrent && !spec.joint_gates; }
 bool has_sinks(const LayerSpec& spec) { return spec.sinks; }
-bool is_dense(const LayerSpec& spec) { return spec.experts == 0; }
-bool is_gated(const LayerSpec& spec) { return spec.experts == 0 && spec.gated; }
+bool is_dense(const LayerSpec& spec) { return spec.has_dense(); }
+bool is_gated(const LayerSpec& spec) { return spec.has_dense() && spec.gated; }
 bool has_experts(const LayerSpec& spec) { return spec.experts > 0; }
 bool has_shared(const LayerSpec& spec) { return spec.experts > 0 && spec.shared_ffn > 0; }
+bool has_both(const LayerSpec& spec) { return spec.experts > 0 && spec.dense_beside; }
+bool has_layer_inputs(const LayerSpec& spec) { return spec.input_dim > 0; }
+bool scales_output(const LayerSpec& spec) { return spec.scales_output; }
 bool has_shared_gate(const LayerSpec& spec) { return has_shared(spec) && spec.shared_gate; }
 
 constexpr TensorRow vector(TensorRole role, const char* name, Extent cols, bool (*present)(const LayerSpec&)) {
@@ -63,6 +70,9 @@ constexpr TensorRow per_head(TensorRole role, const char* name, Extent rows, Ext
   row.copies = Copies::kPerHead, row.single = "attn_kv_b.weight";
   return row;
 }
+constexpr TensorRow of_first_stage(TensorRole role, const char* name, Extent rows, Extent cols) {
+  return {.role = role, .name = name, .holder = kFirstStage, .rows = rows, .cols = cols, .present = has_layer_inputs};
+}
 constexpr TensorRow expert_bias(TensorRole role, const char* name, Extent cols) {
   TensorRow row = matrix(role, name, kExperts, cols, has_experts);
   row.optional = true;
@@ -77,7 +87,7 @@ constexpr TensorRow kTensors[] = {
     matrix(kQ, "attn_q_b.weight", kQueries, kQueryRank, has_query_rank),
     matrix(kQ, "attn_q.weight", kGatedQueries, kDim, has_gated_queries),
     matrix(kK, "attn_k.weight", kKeys, kDim, has_own_keys, Fusion::kQkv, "attn_qkv.weight"),
-    matrix(kV, "attn_v.weight", kKeys, kDim, has_own_keys, Fusion::kQkv, "attn_qkv.weight"),
+    matrix(kV, "attn_v.weight", kKeys, kDim, has_own_values, Fusion::kQkv, "attn_qkv.weight"),
     matrix(kQueryDown, "attn_q_a.weight", kQueryRank, kDim, has_query_rank),
     vector(kQueryDownNorm, "attn_q_a_norm.weight", kQueryRank, has_query_rank),
     matrix(kLatent, "attn_kv_a_mqa.weight", kLatentRank, kDim, is_latent, Fusion::kLatent, "attn_kv_a_mqa.weight"),
@@ -99,11 +109,11 @@ constexpr TensorRow kTensors[] = {
     matrix(kStateOut, "ssm_out.weight", kDim, kStateValues, is_recurrent),
     matrix(kO, "attn_output.weight", kDim, kValues, attends),
     bias(kQBias, "attn_q.bias", kQueries, attends_without_gates, Fusion::kQkv, "attn_qkv.bias"),
-    bias(kKBias, "attn_k.bias", kKeys, attends_without_gates, Fusion::kQkv, "attn_qkv.bias"),
-    bias(kVBias, "attn_v.bias", kKeys, attends_without_gates, Fusion::kQkv, "attn_qkv.bias"),
+    bias(kKBias, "attn_k.bias", kKeys, has_key_bias, Fusion::kQkv, "attn_qkv.bias"),
+    bias(kVBias, "attn_v.bias", kKeys, has_value_bias, Fusion::kQkv, "attn_qkv.bias"),
     bias(kOBias, "attn_output.bias", kDim, attends),
     vector(kQNorm, "attn_q_norm.weight", kHeadDim, norms_heads),
-    vector(kKNorm, "attn_k_norm.weight", kHeadDim, norms_heads),
+    vector(kKNorm, "attn_k_norm.weight", kHeadDim, norms_own_keys),
     vector(kQNorm, "attn_q_norm.weight", kQueries, norms_tokens),
     vector(kKNorm, "attn_k_norm.weight", kKeys, norms_tokens),
     vector(kSinks, "attn_sinks.weight", kHeads, has_sinks),
@@ -129,7 +139,18 @@ constexpr TensorRow kTensors[] = {
     matrix(kSharedGate, "ffn_gate_shexp.weight", kSharedFfn, kDim, has_shared),
     matrix(kSharedUp, "ffn_up_shexp.weight", kSharedFfn, kDim, has_shared),
     matrix(kSharedDown, "ffn_down_shexp.weight", kDim, kSharedFfn, has_shared),
+    vector(kRouterScale, "ffn_gate_inp.scale", kDim, has_both),
+    vector(kDensePostNorm, "post_ffw_norm_1.weight", kDim, has_both),
+    vector(kExpertNorm, "pre_ffw_norm_2.weight", kDim, has_both),
+    vector(kExpertPostNorm, "post_ffw_norm_2.weight", kDim, has_both),
     vector(kFfnPostNorm, "post_ffw_norm.weight", kDim, has_ffn_post_norm),
+    of_first_stage(kLayerEmbedding, "per_layer_token_embd.weight", kVocabulary, kAllLayerInputs),
+    of_first_stage(kLayerInputs, "per_layer_model_proj.weight", kAllLayerInputs, kDim),
+    of_first_stage(kLayerInputNorm, "per_layer_proj_norm.weight", kOne, kLayerInput),
+    matrix(kLayerGate, "inp_gate.weight", kLayerInput, kDim, has_layer_inputs),
+    matrix(kLayerProjection, "proj.weight", kDim, kLayerInput, has_layer_inputs),
+    vector(kLayerPostNorm, "post_norm.weight", kDim, has_layer_inputs),
+    bias(kOutputScale, "layer_output_scale.weight", kOne, scales_output),
     {.role = kOutputNorm, .name = "output_norm.weight", .holder = kLastStage, .rows = kOne, .cols = kDim},
     {.role = kOutputNormBias,
      .name = "output_norm.bias",

@@ -5,6 +5,7 @@
 #include "node/error.hpp"
 #include "src/gguf/gguf.hpp"
 #include "src/model/family_readers.hpp"
+#include "src/model/gemma4_reader.hpp"
 #include "src/model/state_reader.hpp"
 
 namespace yamata {
@@ -160,6 +161,7 @@ const Family kFamilies[] = {
     {"starcoder2", gpt(false), common_tensors()},
     {"gemma2", gemma(QkNorm::kNone), common_tensors(), read_gemma2},
     {"gemma3", gemma(QkNorm::kHead), common_tensors(), read_gemma3},
+    {"gemma4", gemma4(), common_tensors(), read_gemma4, {}, true},
     {"phi3", neox(), common_tensors()},
     {"olmo2", olmo2(), common_tensors(), read_olmo2},
     {"granite", LayerSpec{}, common_tensors(), read_granite},

@@ -67,7 +67,18 @@ enum class TensorRole {
   kSharedGate,
   kSharedUp,
   kSharedDown,
+  kRouterScale,
+  kDensePostNorm,
+  kExpertNorm,
+  kExpertPostNorm,
   kFfnPostNorm,
+  kLayerEmbedding,
+  kLayerInputs,
+  kLayerInputNorm,
+  kLayerGate,
+  kLayerProjection,
+  kLayerPostNorm,
+  kOutputScale,
   kOutputNorm,
   kOutputNormBias,
   kOutput,
@@ -76,6 +87,8 @@ enum class TensorRole {
   kLongRopeFactors,
   kShortRopeFactors,
 };
+/// Whether its rows are looked up, not multiplied.
+constexpr bool is_looked_up(TensorRole role) { return role == TensorRole::kEmbedding || role == TensorRole::kLayerEmbedding; }
 inline constexpr std::size_t kTensorRoles = static_cast<std::size_t>(TensorRole::kShortRopeFactors) + 1;
 
 /// The size of a tensor's dimension, by its meaning.
@@ -104,6 +117,8 @@ enum class Extent {
   kExperts,
   kExpertFfn,
   kSharedFfn,
+  kLayerInput,      ///< a layer's part of the per-layer embedding
+  kAllLayerInputs,  ///< the same of all layers
   kRotaryPairs
 };
 /// Which ranks hold a tensor.
@@ -145,6 +160,7 @@ struct Family {
   /// Reads metadata that only this family has; null: none.
   void (*read)(const MetadataReader& reader, Hyperparameters& h) = nullptr;
   std::span<const Renamed> renamed{};
+  bool varied = false;  ///< layers may have different numbers of key/value heads and columns of the feed-forward
 };
 
 /// All families.

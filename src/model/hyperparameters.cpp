@@ -99,7 +99,10 @@ void require_fitting(const gguf::File& file, const Hyperparameters& h) {
   if (tokens != nullptr && static_cast<std::int64_t>(tokens->size()) != h.vocabulary)
     refuse(
         fmt::format("the vocabulary has {} tokens, but token_embd.weight {} rows; convert the model again", tokens->size(), h.vocabulary));
-  if (h.heads % h.kv_heads != 0) refuse(fmt::format("{} heads do not share {} key/value heads evenly", h.heads, h.kv_heads));
+  for (std::int64_t i = 0; i < std::max<std::int64_t>(1, std::ssize(h.layer_kv_heads)); ++i) {
+    const std::int64_t kv_heads = h.layer_kv_heads.empty() ? h.kv_heads : h.layer_kv_heads[static_cast<std::size_t>(i)];
+    if (h.heads % kv_heads != 0) refuse(fmt::format("{} heads do not share {} key/value heads evenly", h.heads, kv_heads));
+  }
   if (h.is_latent() && h.head_dim % 16 != 0) refuse(fmt::format("latent vectors of {} values are not a multiple of 16", h.head_dim));
   if (h.head_dim < 1 || h.head_dim > kMaxHeadDim) refuse(fmt::format("head size {} is not between 1 and {}", h.head_dim, kMaxHeadDim));
 }
@@ -109,6 +112,15 @@ void pad_heads(Hyperparameters& h) {
   if (h.head_dim % 16 == 0) return;
   h.padding = 32 - h.head_dim % 32;
   h.head_dim += h.padding;
+}
+
+/// Ids beyond the vocabulary are ignored, as by llama.cpp.
+std::vector<std::int32_t> read_suppressed(const gguf::File& file, std::int64_t vocabulary) {
+  std::vector<std::int32_t> tokens;
+  for (const double id : file.numbers("tokenizer.ggml.suppress_tokens")) {
+    if (id >= 0 && id < static_cast<double>(vocabulary)) tokens.push_back(static_cast<std::int32_t>(id));
+  }
+  return tokens;
 }
 
 bool has_scales(const gguf::File& file) {
@@ -129,9 +141,10 @@ Hyperparameters Hyperparameters::read(const gguf::File& file) {
   h.dim = reader.count("embedding_length", 1 << 20);
   // Files of models whose layers all have experts may lack it.
   const bool only_experts = h.layer.output_gate && reader.has("expert_feed_forward_length");
-  h.ffn = reader.per_layer("feed_forward_length", 1 << 22, only_experts ? std::optional<std::int64_t>(1) : std::nullopt);
+  h.ffn = reader.per_layer("feed_forward_length", 1 << 22, only_experts ? std::optional<std::int64_t>(1) : std::nullopt,
+                           h.family->varied ? &h.layer_ffn : nullptr);
   h.heads = reader.per_layer("attention.head_count", 1 << 14);
-  h.kv_heads = reader.per_layer("attention.head_count_kv", h.heads, h.heads);
+  h.kv_heads = reader.per_layer("attention.head_count_kv", h.heads, h.heads, h.family->varied ? &h.layer_kv_heads : nullptr);
   h.head_dim = reader.count("attention.key_length", 4096, h.dim / h.heads);
   h.context = reader.count("context_length", 1 << 30);
   h.epsilon = reader.real(h.output_norm() == NormKind::kLayer ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon");
@@ -154,6 +167,7 @@ Hyperparameters Hyperparameters::read(const gguf::File& file) {
   if (h.family->read) h.family->read(reader, h);
   if (h.layer.rope == RopeKind::kNone) h.rotary_dim = 0;
   h.layer.scaled = has_scales(file);
+  h.suppressed = read_suppressed(file, h.vocabulary);
   pad_heads(h);
   if (h.padding > 0 && h.layer.qk_norm_last)
     refuse(fmt::format("norms after RoPE of heads of {} elements, no multiple of 16, are not supported", h.query_dim()));
@@ -168,6 +182,7 @@ LayerSpec Hyperparameters::with_window(bool windowed) const {
   if (spec.window > 0) {
     if (window_rope_base > 0) spec.rope_base = window_rope_base;
     spec.rope_scaled = window_rope_scaled;
+    spec.rope_factors = window_rope_factors;
   }
   if (only_windows_rotate && layer.window > 0) {
     if (spec.window > 0)
@@ -181,13 +196,43 @@ LayerSpec Hyperparameters::with_window(bool windowed) const {
 
 LayerSpec Hyperparameters::layer_at(std::int64_t index) const {
   const auto at = static_cast<std::size_t>(index);
-  const bool by_pattern = window_pattern == 0 || index % window_pattern != window_pattern - 1;
-  LayerSpec spec = with_window(windows.empty() ? by_pattern : at < windows.size() && windows[at]);
+  LayerSpec spec = with_window(has_window(index));
   if (index < dense_layers || index % expert_period != expert_period - 1) spec.experts = 0;
   if (unrotated_period > 0 && index % unrotated_period == unrotated_period - 1) spec.rope = RopeKind::kNone;
   spec.recurrent = at < recurrent.size() && recurrent[at];
   if (spec.recurrent) spec.output_gate = false;
+  spec.reads_cache = cache_layer(index) != index;
+  spec.values_from_keys = at < tied_values.size() && tied_values[at] && !spec.reads_cache;
   return spec;
+}
+
+bool Hyperparameters::has_window(std::int64_t index) const {
+  const auto at = static_cast<std::size_t>(index);
+  const bool by_pattern = window_pattern == 0 || index % window_pattern != window_pattern - 1;
+  return layer.window > 0 && (windows.empty() ? by_pattern : at < windows.size() && windows[at]);
+}
+
+std::int64_t Hyperparameters::cache_layer(std::int64_t index) const {
+  if (first_shared == 0 || index < first_shared) return index;
+  std::int64_t found = first_shared - 1;
+  while (found > 0 && has_window(found) != has_window(index)) --found;
+  return found;
+}
+
+Hyperparameters Hyperparameters::of_window(bool windowed) const {
+  Hyperparameters one = *this;
+  if (windowed && window_head_dim > 0) one.head_dim = window_head_dim, one.rotary_dim = window_rotary_dim;
+  one.window_head_dim = one.window_rotary_dim = 0;
+  return one;
+}
+
+Hyperparameters Hyperparameters::of_layer(std::int64_t index) const {
+  const auto at = static_cast<std::size_t>(index);
+  Hyperparameters one = of_window(has_window(index));
+  if (at < layer_kv_heads.size()) one.kv_heads = layer_kv_heads[at];
+  if (at < layer_ffn.size()) one.ffn = layer_ffn[at];
+  one.layer_kv_heads.clear(), one.layer_ffn.clear();
+  return one;
 }
 
 float Hyperparameters::query_scale_at(std::int64_t position) const {
@@ -197,14 +242,15 @@ float Hyperparameters::query_scale_at(std::int64_t position) const {
 
 std::int64_t Hyperparameters::active_ffn() const {
   const std::int64_t experts = layer.experts > 0 ? layer.experts_used * layer.expert_ffn + layer.shared_ffn : 0;
+  if (layer.dense_beside) return ffn + experts;
   return std::max(has_dense_layers() ? ffn : 0, experts);
 }
 
 std::int64_t Hyperparameters::widest_input() const {
   const std::int64_t used = layer.experts > 0 ? layer.experts_used : 0;
   const std::int64_t latent = is_latent() ? heads * std::max(layer.latent_rank, layer.plain_dim) : 0;  // separate for every head
-  return std::max({dim, heads * value_dim(), state.values(), latent, layer.query_rank, has_dense_layers() ? ffn : 0, layer.shared_ffn,
-                   used * std::max(dim, layer.expert_ffn)});
+  return std::max({dim, heads * (value_dim() + widest_head() - head_dim), layer.input_dim, state.values(), latent, layer.query_rank,
+                   has_dense_layers() ? ffn : 0, layer.shared_ffn, used * std::max(dim, layer.expert_ffn)});
 }
 
 std::int64_t windowed_layers(const Hyperparameters& h, LayerRange layers) {

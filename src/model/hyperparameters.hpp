@@ -28,11 +28,16 @@ struct Hyperparameters {
   std::int64_t nextn_layers = 0;  ///< multi-token prediction (MTP) layers after the last layer; not part of the model itself
   std::int64_t padding = 0;       ///< zeros at the end of each head in the cache: attention computes multiples of 16
   float epsilon = 0;
-  LayerSpec layer;                    ///< common to all layers, from the metadata; differences between layers are below
-  std::int64_t window_pattern = 0;    ///< of this many layers, the last has no sliding window; 0: all have one
-  std::vector<bool> windows;          ///< which layers have a sliding window, where the file has a list of them; empty: by the pattern
-  float window_rope_base = 0;         ///< of layers with a sliding window; 0: the same as the others
-  bool window_rope_scaled = true;     ///< whether `rope` scaling also applies to those layers
+  LayerSpec layer;                  ///< common to all layers, from the metadata; differences between layers are below
+  std::int64_t window_pattern = 0;  ///< of this many layers, the last has no sliding window; 0: all have one
+  std::vector<bool> windows;        ///< which layers have a sliding window, where the file has a list of them; empty: by the pattern
+  float window_rope_base = 0;       ///< of layers with a sliding window; 0: the same as the others
+  bool window_rope_scaled = true;   ///< whether `rope` scaling also applies to those layers
+  bool window_rope_factors = true;  ///< the same of the file's factors per pair
+  std::int64_t window_head_dim = 0, window_rotary_dim = 0;  ///< of layers with a sliding window; 0: the same as the others
+  std::vector<std::int64_t> layer_kv_heads, layer_ffn;      ///< by layer; empty: all layers have `kv_heads`, `ffn`; else these are the most
+  std::vector<bool> tied_values;                            ///< which layers have LayerSpec::values_from_keys; empty: none
+  std::int64_t first_shared = 0;      ///< this layer and those after it read the keys and values of earlier ones; 0: none
   bool chunked = false;               ///< windows begin at multiples of their size, instead of moving with the token
   bool only_windows_rotate = false;   ///< if there are windows, layers without one have no RoPE, and only they scale queries
   std::int64_t unrotated_period = 0;  ///< of this many layers, the last has no RoPE; 0: see the line before
@@ -43,6 +48,7 @@ struct Hyperparameters {
   std::vector<bool> recurrent;                                  ///< which layers these are; empty: none
   RopeScaling rope;
   float embedding_scale = 1, logit_scale = 1, logit_softcap = 0;
+  std::vector<std::int32_t> suppressed;  ///< tokens that are never generated: their logits are minus infinity
 
   /// Throws ModelError for an unsupported architecture or feature, with its name, and for inconsistent values.
   static Hyperparameters read(const gguf::File& file);
@@ -58,12 +64,22 @@ struct Hyperparameters {
   float query_scale_at(std::int64_t position) const;
   /// The spec of a layer.
   LayerSpec layer_at(std::int64_t layer) const;
+  bool has_window(std::int64_t layer) const;
   /// Whether layers with and without a sliding window may both occur.
   bool mixes_windows() const { return window_pattern > 0 || !windows.empty(); }
+  /// Whether sizes differ between layers.
+  bool varies() const { return window_head_dim > 0 || !layer_kv_heads.empty() || !layer_ffn.empty(); }
+  /// The same with the sizes of a layer for all layers.
+  Hyperparameters of_layer(std::int64_t layer) const;
+  /// The same with the sizes of heads in layers with a sliding window, or without.
+  Hyperparameters of_window(bool windowed) const;
+  /// The layer whose keys and values a layer reads: itself, or the last one before `first_shared` that has a window, or none, as it does.
+  std::int64_t cache_layer(std::int64_t layer) const;
+  std::int64_t widest_head() const { return window_head_dim > head_dim ? window_head_dim : head_dim; }
   /// The spec of layers with a sliding window, or of those without.
   LayerSpec with_window(bool windowed) const;
   NormKind output_norm() const { return layer.attention_norm == NormKind::kLayer ? NormKind::kLayer : NormKind::kRms; }
-  bool has_dense_layers() const { return layer.experts == 0 || dense_layers > 0 || expert_period > 1; }
+  bool has_dense_layers() const { return layer.has_dense() || dense_layers > 0 || expert_period > 1; }
   /// Columns of a token's feed-forward activations in the widest layer, of all its experts together.
   std::int64_t active_ffn() const;
   /// Floats of the widest input of a product, per token.

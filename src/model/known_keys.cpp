@@ -37,6 +37,7 @@ constexpr KnownKey kTokenizerKeys[] = {
     {"tokenizer.ggml.token_type", kRead},
     {"tokenizer.ggml.token_type_count", kHarmless, "for pairs of texts"},
     {"tokenizer.ggml.scores", kRead},
+    {"tokenizer.ggml.suppress_tokens", kRead},
     {"tokenizer.ggml.merges", kRead},
     {"tokenizer.ggml.added_tokens", kHarmless, "they are among the tokens"},
     {"tokenizer.ggml.bos_token_id", kRead},

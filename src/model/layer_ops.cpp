@@ -58,7 +58,9 @@ void LayerOps::add_layer(const LayerSpec& spec, const WeightSet& w, const LayerC
     add_rule(spec, w, cache, input);
     return add_feed_forward(spec, w, rows);
   }
-  spec.latent_rank > 0 ? add_latent_heads(spec, w, input, rows) : spec.output_gate ? add_gated_queries(w, input) : add_own_heads(w, input);
+  spec.latent_rank > 0 ? add_latent_heads(spec, w, input, rows)
+  : spec.output_gate   ? add_gated_queries(w, input)
+                       : add_own_heads(spec, w, input);
   if (spec.qk_norm == QkNorm::kEachHead || (spec.qk_norm == QkNorm::kHead && h_.padding > 0)) {
     add_head_norm(spec, buffers_.q.data(), rows, shard_.rows(Extent::kQueries), w.vector(kQNorm));
     add_head_norm(spec, buffers_.k.data(), rows, shard_.rows(Extent::kKeys), w.vector(kKNorm));
@@ -67,6 +69,7 @@ void LayerOps::add_layer(const LayerSpec& spec, const WeightSet& w, const LayerC
     add_token_norm(buffers_.q.data(), rows, shard_.attention(), shard_.rows(Extent::kQueries), w.vector(kQNorm));
     add_token_norm(buffers_.k.data(), rows, shard_.keys(), shard_.rows(Extent::kKeys), w.vector(kKNorm));
   }
+  if (spec.norm_values && !spec.reads_cache) norm_keys_and_values(spec, w, cache, rows);
   if (h_.padding > 0) pad_heads(rows);
   add_attention(spec, w, cache, rows);
   if (spec.latent_rank > 0) add_values(spec, w, rows);
@@ -83,11 +86,15 @@ void LayerOps::add_layer(const LayerSpec& spec, const WeightSet& w, const LayerC
                    .share = shared(shard_.attention())},
                   {&w.matrix(kO), w.vector(kOBias)}, {spec.attention_post_norm, w.vector(kAttentionPostNorm), nullptr});
   add_feed_forward(spec, w, rows);
+  if (spec.input_dim > 0) add_layer_input(spec, w, cache, rows);
+  if (const float* scale = w.vector(kOutputScale)) ops_.push_back(ScaleOp{.x = buffers_.x.data(), .n = rows * h_.dim, .scale = *scale});
 }
 
 void LayerOps::add_feed_forward(const LayerSpec& spec, const WeightSet& w, std::int64_t rows) {
   const NormWeights ffn_norm = ffn_norm_of(spec, w);
-  if (spec.experts > 0) {
+  if (spec.experts > 0 && spec.dense_beside) {
+    add_both_feed_forwards(spec, w, rows);
+  } else if (spec.experts > 0) {
     add_norm(ffn_norm, buffers_.x.data(), rows, false, buffers_.normed.data());
     add_experts(spec, w, rows);
     if (spec.shared_ffn > 0) add_shared_expert(spec, w, rows);
@@ -98,12 +105,13 @@ void LayerOps::add_feed_forward(const LayerSpec& spec, const WeightSet& w, std::
   }
 }
 
-void LayerOps::add_own_heads(const WeightSet& w, LinearOp input) {
+void LayerOps::add_own_heads(const LayerSpec& spec, const WeightSet& w, LinearOp input) {
   const auto part = [&](TensorRole role, TensorRole bias, Extent extent, const FloatBuffer& y) {
     return LinearOp::Part{.weight = &w.matrix(role), .y = y.data(), .bias = own_part(w.vector(bias), extent)};
   };
-  input.parts = {{part(kQ, kQBias, Extent::kQueries, buffers_.q), part(kK, kKBias, Extent::kKeys, buffers_.k),
-                  part(kV, kVBias, Extent::kKeys, buffers_.v)}};
+  input.parts[0] = part(kQ, kQBias, Extent::kQueries, buffers_.q);
+  if (!spec.reads_cache) input.parts[1] = part(kK, kKBias, Extent::kKeys, buffers_.k);
+  if (!spec.reads_cache && !spec.values_from_keys) input.parts[2] = part(kV, kVBias, Extent::kKeys, buffers_.v);
   ops_.push_back(input);
 }
 
@@ -149,35 +157,42 @@ void LayerOps::pad_heads(std::int64_t rows) {
   pad(buffers_.v, buffers_.cell_v, shard_.kv_heads());
 }
 
+/// Of the heads on this rank, without norms of their own.
+StoreOp LayerOps::store(const LayerSpec& spec, const LayerCache& cache, std::int64_t rows) const {
+  const bool latent = spec.latent_rank > 0, padded = h_.padding > 0;
+  const float* v = padded ? buffers_.cell_v.data() : buffers_.v.data();
+  return {.q = stores_other_queries() ? buffers_.cell_q.data() : buffers_.q.data(),
+          .k = padded ? buffers_.cell_k.data() : buffers_.k.data(),
+          .v = latent ? nullptr : v,
+          .rows = rows,
+          .q_heads = shard_.query_heads(),
+          .kv_heads = spec.reads_cache ? 0 : shard_.kv_heads(),
+          .head_dim = h_.head_dim,
+          .rotary_dim = spec.rope == RopeKind::kNone ? 0 : h_.rotary_dim,
+          .interleaved = spec.rope == RopeKind::kInterleaved,
+          .cos_sin = cache.angles,
+          .cells = cache.cells,
+          .cache_k = cache.k,
+          .cache_v = cache.v,
+          .k_type = cache.k_type,
+          .v_type = cache.v_type,
+          .unit_norm = spec.qk_norm == QkNorm::kUnit,
+          .norm_last = spec.qk_norm_last,
+          .q_scale = spec.query_scale != 0 ? cache.query_scales : nullptr,
+          .epsilon = h_.epsilon,
+          .q_rotary = latent ? buffers_.q.data() + spec.plain_dim : nullptr,
+          .q_rotary_stride = h_.query_dim()};
+}
+
 /// For the heads on this rank.
 void LayerOps::add_attention(const LayerSpec& spec, const WeightSet& w, const LayerCache& cache, std::int64_t rows) {
   const std::int64_t q_heads = shard_.query_heads(), kv_heads = shard_.kv_heads();
-  const bool latent = spec.latent_rank > 0, padded = h_.padding > 0, norms_heads = spec.qk_norm == QkNorm::kHead && !padded;
-  float* q = stores_other_queries() ? buffers_.cell_q.data() : buffers_.q.data();
-  const float* v = padded ? buffers_.cell_v.data() : buffers_.v.data();
-  ops_.push_back(StoreOp{.q = q,
-                         .k = padded ? buffers_.cell_k.data() : buffers_.k.data(),
-                         .v = latent ? nullptr : v,
-                         .rows = rows,
-                         .q_heads = q_heads,
-                         .kv_heads = kv_heads,
-                         .head_dim = h_.head_dim,
-                         .rotary_dim = spec.rope == RopeKind::kNone ? 0 : h_.rotary_dim,
-                         .interleaved = spec.rope == RopeKind::kInterleaved,
-                         .cos_sin = cache.angles,
-                         .cells = cache.cells,
-                         .cache_k = cache.k,
-                         .cache_v = cache.v,
-                         .k_type = cache.k_type,
-                         .v_type = cache.v_type,
-                         .q_norm = norms_heads ? w.vector(kQNorm) : nullptr,
-                         .k_norm = norms_heads ? w.vector(kKNorm) : nullptr,
-                         .unit_norm = spec.qk_norm == QkNorm::kUnit,
-                         .norm_last = spec.qk_norm_last,
-                         .q_scale = spec.query_scale != 0 ? cache.query_scales : nullptr,
-                         .epsilon = h_.epsilon,
-                         .q_rotary = latent ? buffers_.q.data() + spec.plain_dim : nullptr,
-                         .q_rotary_stride = h_.query_dim()});
+  const bool norms_heads = spec.qk_norm == QkNorm::kHead && h_.padding == 0;
+  StoreOp op = store(spec, cache, rows);
+  if (norms_heads) op.q_norm = w.vector(kQNorm);
+  if (norms_heads && !spec.norm_values) op.k_norm = w.vector(kKNorm);
+  const float* q = op.q;
+  ops_.push_back(op);
   ops_.push_back(
       AttentionOp{.q = q,
                   .rows = rows,
@@ -197,6 +212,24 @@ void LayerOps::add_attention(const LayerSpec& spec, const WeightSet& w, const La
                   .sinks = own_part(w.vector(kSinks), Extent::kHeads)});
 }
 
+/// A norm in place of what will be added to the residual stream: [rows][own columns].
+void LayerOps::norm_columns(float* x, std::int64_t rows, const NormWeights& norm) {
+  const Interval own = shard_.rows(Extent::kDim);
+  ops_.push_back(NormOp{.x = x,
+                        .rows = rows,
+                        .cols = h_.dim,
+                        .x_stride = own.count(),
+                        .weight = norm.weight,
+                        .bias = norm.bias,
+                        .centered = norm.kind == NormKind::kLayer,
+                        .epsilon = h_.epsilon,
+                        .out = x,
+                        .out_begin = own.begin,
+                        .out_cols = own.count(),
+                        .out_stride = own.count(),
+                        .share = shared(shard_.residual())});
+}
+
 /// Adds a product to the residual stream, for the own columns. It is normalized and scaled before if the spec says so.
 void LayerOps::add_to_residual(const LayerSpec& spec, LinearOp product, Product with, const NormWeights& post) {
   const Interval own = shard_.rows(Extent::kDim);
@@ -207,21 +240,7 @@ void LayerOps::add_to_residual(const LayerSpec& spec, LinearOp product, Product 
   product.add = direct;
   ops_.push_back(product);
   if (direct) return;
-  if (post.kind != NormKind::kNone) {
-    ops_.push_back(NormOp{.x = branch,
-                          .rows = product.rows,
-                          .cols = h_.dim,
-                          .x_stride = own.count(),
-                          .weight = post.weight,
-                          .bias = post.bias,
-                          .centered = post.kind == NormKind::kLayer,
-                          .epsilon = h_.epsilon,
-                          .out = branch,
-                          .out_begin = own.begin,
-                          .out_cols = own.count(),
-                          .out_stride = own.count(),
-                          .share = shared(shard_.residual())});
-  }
+  if (post.kind != NormKind::kNone) norm_columns(branch, product.rows, post);
   ops_.push_back(AddOp{.to = x,
                        .from = branch,
                        .rows = product.rows,
@@ -256,6 +275,17 @@ void LayerOps::add_dense(const LayerSpec& spec, const WeightSet& w, LinearOp inp
                   {spec.ffn_post_norm, w.vector(kFfnPostNorm), nullptr});
 }
 
+/// The logits of experts. Beside a dense feed-forward, the router has a norm of its own, whose weights are to be divided by the root of
+/// their number.
+void LayerOps::add_router(const LayerSpec& spec, const WeightSet& w, std::int64_t rows) {
+  LinearOp logits{.x = buffers_.normed.data(), .rows = rows, .cols = h_.dim, .parts = {}, .add = false};
+  if (spec.dense_beside) logits = residual_input(buffers_.x.data(), rows, w.vector(kRouterScale), false);
+  logits.parts[0] = {.weight = &w.matrix(kRouter), .y = buffers_.router.data(), .bias = w.vector(kRouterBias)};
+  ops_.push_back(logits);
+  const float scale = 1.0f / std::sqrt(static_cast<float>(h_.dim));
+  if (spec.dense_beside) ops_.push_back(ScaleOp{.x = buffers_.router.data(), .n = rows * spec.experts, .scale = scale});
+}
+
 /// The input is normalized already. All members of a group choose the same experts.
 void LayerOps::add_experts(const LayerSpec& spec, const WeightSet& w, std::int64_t rows) {
   const std::int64_t pairs = rows * spec.experts_used;
@@ -275,9 +305,7 @@ void LayerOps::add_experts(const LayerSpec& spec, const WeightSet& w, std::int64
                              .tokens = numbers(2),
                              .chosen = numbers(3),
                              .first = reinterpret_cast<std::int32_t*>(buffers_.expert_begins.data())}};
-  LinearOp logits{.x = buffers_.normed.data(), .rows = rows, .cols = h_.dim, .parts = {}, .add = false};
-  logits.parts[0] = {.weight = &w.matrix(kRouter), .y = buffers_.router.data(), .bias = w.vector(kRouterBias)};
-  ops_.push_back(logits);
+  add_router(spec, w, rows);
   ops_.push_back(router);
   const auto part = [&](TensorRole role, TensorRole bias, Extent extent, std::int64_t all, const FloatBuffer& y) {
     return LinearOp::Part{.weight = w.copies(role), .y = y.data(), .bias = own_part(w.vector(bias), extent), .bias_stride = all};
@@ -295,6 +323,7 @@ void LayerOps::add_experts(const LayerSpec& spec, const WeightSet& w, std::int64
   ops_.push_back(down);
   AddOp add = branch_to_residual(spec, rows);
   add.experts = router.choice, add.weighted = !spec.weigh_inputs;
+  if (spec.dense_beside) add.to = expert_sum(rows), add.to_stride = add.cols;
   ops_.push_back(add);
 }
 
@@ -350,9 +379,10 @@ void LayerOps::add_logits(const WeightSet& w, float* x, std::int64_t rows) {
   output.parts[0] = {
       .weight = &w.matrix(kOutput), .y = buffers_.logits.data(), .bias = own_part(w.vector(kOutputBias), Extent::kVocabulary)};
   ops_.push_back(output);
-  if (h_.logit_scale == 1 && h_.logit_softcap == 0) return;
-  const std::int64_t logits = rows * shard_.rows(Extent::kVocabulary).count();
-  ops_.push_back(ScaleOp{.x = buffers_.logits.data(), .n = logits, .scale = h_.logit_scale, .cap = h_.logit_softcap});
+  const std::int64_t here = shard_.rows(Extent::kVocabulary).count();
+  if (h_.logit_scale != 1 || h_.logit_softcap != 0)
+    ops_.push_back(ScaleOp{.x = buffers_.logits.data(), .n = rows * here, .scale = h_.logit_scale, .cap = h_.logit_softcap});
+  if (!h_.suppressed.empty()) suppress_tokens(rows);
 }
 
 }  // namespace yamata

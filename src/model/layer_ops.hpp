@@ -17,6 +17,12 @@ struct LayerCache {
   std::span<const std::int32_t> const* visible;  ///< [rows]
   const float* angles;                           ///< [rows][rotary_dim/2][2]
   const float* query_scales = nullptr;           ///< [rows], if the layer scales queries
+  // Keys and values that pass to another stage: [rows][kv heads of all members][head_dim], before RoPE; null: none.
+  float *passed_k = nullptr, *passed_v = nullptr;
+  // Per-layer embeddings: this layer's, and memory for their gates, both with rows `input_stride` floats apart.
+  const float* inputs = nullptr;
+  float* input_gates = nullptr;
+  std::int64_t input_stride = 0;
   // Of a gated delta rule instead:
   const StatePlan* plan = nullptr;
   StateMemory states{};
@@ -37,6 +43,10 @@ class LayerOps {
   /// Logits of rows of the residual stream, which may be changed.
   void add_logits(const WeightSet& weights, float* x, std::int64_t rows);
 
+  /// Before the layers of a run: the inputs that each layer has of each token (per-layer embeddings), [rows][layers][input_dim].
+  void add_layer_inputs(const WeightSet& weights, std::span<const std::int32_t> tokens);
+  /// Writes keys, [rows][kv heads here][head_dim] before RoPE, and values of a layer of another stage into the cache.
+  void add_cells(const LayerSpec& spec, const LayerCache& cache, float* k, const float* v, std::int64_t rows);
   /// For latent attention, before the layers of a run: numbers the pairs of its rows and this rank's heads.
   void number_heads(std::int64_t rows);
 
@@ -55,7 +65,14 @@ class LayerOps {
   void add_token_norm(float* x, std::int64_t rows, std::span<const std::int64_t> cuts, Interval own, const float* weight);
   void add_attention(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, std::int64_t rows);
   ExpertChoice all_heads(std::int64_t rows) const;
-  void add_own_heads(const WeightSet& weights, LinearOp input);
+  void add_own_heads(const LayerSpec& spec, const WeightSet& weights, LinearOp input);
+  void norm_keys_and_values(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, std::int64_t rows);
+  void pass_keys_and_values(const NormOp& keys, const NormOp& values, const LayerCache& cache, std::int64_t rows);
+  StoreOp store(const LayerSpec& spec, const LayerCache& cache, std::int64_t rows) const;
+  void suppress_tokens(std::int64_t rows);
+  void norm_columns(float* x, std::int64_t rows, const NormWeights& norm);
+  void add_both_feed_forwards(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);
+  void add_layer_input(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, std::int64_t rows);
   void add_head_norm(const LayerSpec& spec, float* x, std::int64_t rows, Interval own, const float* weight);
   void pad_heads(std::int64_t rows);
   bool stores_other_queries() const { return h_.is_latent() || h_.padding > 0; }
@@ -68,6 +85,8 @@ class LayerOps {
   void add_values(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);
   void add_dense(const LayerSpec& spec, const WeightSet& weights, LinearOp input, std::int64_t rows);
   void add_experts(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);
+  void add_router(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);
+  float* expert_sum(std::int64_t rows) const { return buffers_.sums.data() + rows * shard_.rows(Extent::kDim).count(); }
   void weigh_inputs(const ExpertChoice& choice, std::int64_t pairs);
   AddOp branch_to_residual(const LayerSpec& spec, std::int64_t rows) const;
   void add_shared_expert(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);

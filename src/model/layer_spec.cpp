@@ -20,7 +20,8 @@ void require_supported(const gguf::File& file, const LayerSpec& spec) {
                      spec.experts_used));
   refuse(spec.latent_rank > 0 && spec.qk_norm != QkNorm::kNone, "norms of heads with latent attention are not supported yet");
   refuse(spec.experts > 0 && !spec.gated, "experts without a gate are not supported yet");
-  refuse(spec.experts > 0 && spec.ffn_post_norm != NormKind::kNone, "norms after a mixture of experts are not supported yet");
+  refuse(spec.experts > 0 && !spec.dense_beside && spec.ffn_post_norm != NormKind::kNone,
+         "norms after a mixture of experts are not supported yet");
   refuse(spec.experts > 0 && spec.parallel, "experts parallel to attention are not supported yet");
   refuse(spec.activation == Activation::kNone, "feed-forwards without an activation are not supported yet");
 }

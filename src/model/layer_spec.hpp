@@ -30,12 +30,16 @@ struct LayerSpec {
   bool qk_norm_last = false;  ///< after RoPE, not before it
   RopeKind rope = RopeKind::kInterleaved;
   float rope_base = 10000.0f;
-  bool rope_scaled = true;      ///< RoPE scaling of the metadata applies; false: not in this layer
-  std::int64_t window = 0;      ///< tokens that a token sees, including itself; 0: all before it
-  float attention_scale = 0;    ///< factor of the products of queries and keys; 0: 1 / sqrt(head size)
-  float query_scale = 0;        ///< b: queries are multiplied by Hyperparameters::query_scale_at of their position; 0: off
-  float attention_softcap = 0;  ///< c: scores become c tanh(score / c); 0: off
-  bool sinks = false;           ///< each head has a score that adds no value
+  bool rope_scaled = true;        ///< RoPE scaling of the metadata applies; false: not in this layer
+  bool rope_factors = true;       ///< the file's factors of RoPE's pairs apply
+  std::int64_t window = 0;        ///< tokens that a token sees, including itself; 0: all before it
+  float attention_scale = 0;      ///< factor of the products of queries and keys; 0: 1 / sqrt(head size)
+  float query_scale = 0;          ///< b: queries are multiplied by Hyperparameters::query_scale_at of their position; 0: off
+  float attention_softcap = 0;    ///< c: scores become c tanh(score / c); 0: off
+  bool sinks = false;             ///< each head has a score that adds no value
+  bool norm_values = false;       ///< RMSNorm of each head's values, without weights; that of keys is an operation of its own
+  bool values_from_keys = false;  ///< values are the products of which keys are made
+  bool reads_cache = false;       ///< keys and values are those of Hyperparameters::cache_layer
 
   // Latent attention (DeepSeek-V2, section 2.1): the cache holds a latent vector for the keys and values of all heads, and the rotated part
   // of keys, which all heads share. A matrix per head maps its query into the latent space, so keys are never computed.
@@ -53,6 +57,11 @@ struct LayerSpec {
   float residual_scale = 1;  ///< factor for both before that
   bool scaled = false;       ///< a matrix may have a factor of all its weights, in a tensor of its own
 
+  // Per-layer embeddings (Gemma 3n and 4): after the feed-forward, a gate of the residual stream multiplies this layer's part of another
+  // embedding of the token, and a product of that is added.
+  std::int64_t input_dim = 0;  ///< values of a token per layer; 0: none
+  bool scales_output = false;  ///< a layer may have a factor of the residual stream after it
+
   // Feed-forward.
   NormKind ffn_norm = NormKind::kRms;
   NormKind ffn_post_norm = NormKind::kNone;
@@ -67,8 +76,12 @@ struct LayerSpec {
   bool normalize_experts = true;  ///< a token's weights are divided by their sum
   float experts_scale = 1;        ///< and multiplied by this
   bool weigh_inputs = false;      ///< they multiply what experts read, not their results
+  /// A dense feed-forward beside the experts, with norms of its input and result as they have, and one of the sum (Gemma 4).
+  bool dense_beside = false;
   std::int64_t expert_groups = 0,
                expert_groups_used = 0;  ///< number of groups of experts, and of groups from which a token's experts come; 0: no groups
+
+  bool has_dense() const { return experts == 0 || dense_beside; }
 
   friend bool operator==(const LayerSpec&, const LayerSpec&) = default;
 };

@@ -13,6 +13,8 @@ class Rope {
   /// Writes (cos, sin) of every pair for `position`: [rotary_dim/2][2]. Computed in double and rounded once, so that
   /// machines with different mathematics libraries agree.
   void angles(std::int64_t position, float* out) const;
+  /// Floats of a position's angles.
+  std::size_t width() const { return 2 * frequency_.size(); }
 
  private:
   std::vector<double> frequency_;  // per pair, scaling included

@@ -1,5 +1,7 @@
 #include "src/model/run_buffers.hpp"
 
+#include <algorithm>
+
 namespace yamata {
 namespace {
 
@@ -35,6 +37,12 @@ void for_each_buffer(Buffers& b, const StageBuffers& sizes, std::int64_t rows, s
   use(b.highest, logit_rows, sizes.highest);
   use(b.expert_begins, 1, sizes.expert_begins);
   use(b.head_begins, 1, sizes.head_begins);
+  use(b.sums, rows, sizes.sums);
+  use(b.layer_inputs, rows, sizes.layer_inputs);
+  use(b.layer_gates, rows, sizes.layer_gates);
+  use(b.passed, rows, sizes.passed);
+  use(b.ones, 1, sizes.ones);
+  use(b.suppressed, 1, sizes.suppressed);
 }
 
 }  // namespace
@@ -42,6 +50,7 @@ void for_each_buffer(Buffers& b, const StageBuffers& sizes, std::int64_t rows, s
 void RunBuffers::reserve(const StageBuffers& sizes, std::int64_t rows, std::int64_t logit_rows) {
   for_each_buffer(*this, sizes, rows, logit_rows,
                   [](FloatBuffer& buffer, std::int64_t n, std::int64_t width) { buffer.reserve(static_cast<std::size_t>(n * width)); });
+  std::fill_n(ones.data(), sizes.ones, 1.0f);
 }
 
 std::size_t RunBuffers::floats() const {

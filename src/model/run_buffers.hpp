@@ -30,6 +30,12 @@ class RunBuffers {
   FloatBuffer expert_begins{unit_};                // [experts + 1]
   FloatBuffer head_pairs{unit_};                   // for latent attention: tokens and heads: [heads][rows] each
   FloatBuffer head_begins{unit_};                  // [heads + 1]
+  FloatBuffer sums{unit_, kOwn};                   // of a dense feed-forward, then of experts: [rows][own columns] each
+  FloatBuffer layer_inputs{unit_};                 // per-layer embeddings: [rows][layers from this stage on][input_dim]
+  FloatBuffer layer_gates{unit_, kOwn};            // the same
+  FloatBuffer passed{unit_};                       // keys, then values of each layer that another stage shares
+  FloatBuffer ones{unit_};                         // weights of a norm
+  FloatBuffer suppressed{unit_};                   // [vocabulary here]: 0, or minus infinity
 };
 
 }  // namespace yamata

@@ -13,6 +13,7 @@ namespace yamata {
 namespace {
 
 constexpr std::int64_t kBlock = 32;
+constexpr std::int64_t kMaxLayerMembers = 1 << 20;
 
 std::int64_t pieces(std::int64_t columns, std::int64_t grain) { return (columns + grain - 1) / grain; }
 
@@ -42,9 +43,14 @@ double exchange_bytes(const Hyperparameters& h) {
 }
 
 std::int64_t most_members(const Hyperparameters& h) {
+  if (h.varies()) {
+    std::int64_t least = kMaxLayerMembers;
+    for (std::int64_t layer = 0; layer < h.layers; ++layer) least = std::min(least, most_members(h.of_layer(layer)));
+    return least;
+  }
   std::int64_t least = pieces(h.heads * h.value_dim(), head_grain(h));
   if (h.is_recurrent()) least = std::min(least, pieces(h.state.values(), state_grain(h)));
-  for (const std::int64_t columns : {dense_columns(h), expert_columns(h), h.layer.shared_ffn, h.dim, h.vocabulary}) {
+  for (const std::int64_t columns : {dense_columns(h), expert_columns(h), h.layer.shared_ffn, h.layer.input_dim, h.dim, h.vocabulary}) {
     if (columns > 0) least = std::min(least, pieces(columns, kBlock));
   }
   return least;
@@ -55,7 +61,8 @@ std::string too_many(const Hyperparameters& h, std::int64_t members, const char*
 }
 
 Shard::Shard(const Hyperparameters& h, std::span<const double> shares, int own)
-    : own_(own),
+    : shares_(shares.begin(), shares.end()),
+      own_(own),
       query_dim_(h.query_dim()),
       value_dim_(h.value_dim()),
       key_dim_(h.key_dim()),
@@ -71,6 +78,7 @@ Shard::Shard(const Hyperparameters& h, std::span<const double> shares, int own)
   ffn_ = cut(dense_columns(h), kBlock, shares);
   expert_ffn_ = cut(expert_columns(h), kBlock, shares);
   shared_ffn_ = cut(h.layer.shared_ffn, kBlock, shares);
+  layer_input_ = cut(h.layer.input_dim, kBlock, shares);
   residual_ = cut(h.dim, kBlock, shares);
   vocabulary_ = cut(h.vocabulary, kBlock, shares);
   states_ = cut(h.state.values(), state_grain(h), shares);
@@ -114,6 +122,8 @@ Interval Shard::rows(Extent extent) const {
       return own(expert_ffn_);
     case Extent::kSharedFfn:
       return own(shared_ffn_);
+    case Extent::kLayerInput:
+      return own(layer_input_);
     case Extent::kHeads: {
       const Interval columns = own(attention_);
       return {columns.begin / value_dim_, columns.end / value_dim_};
@@ -132,6 +142,7 @@ Interval Shard::rows(Extent extent) const {
     case Extent::kChannelTaps:
     case Extent::kStateDim:
     case Extent::kExperts:
+    case Extent::kAllLayerInputs:
     case Extent::kRotaryPairs:
       break;
   }

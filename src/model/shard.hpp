@@ -31,6 +31,8 @@ class Shard {
 
   int members() const { return static_cast<int>(attention_.size()) - 1; }
   bool whole() const { return members() == 1; }
+  /// The same members' parts of a layer of this model, where layers differ.
+  Shard of_layer(const Hyperparameters& h, std::int64_t layer) const { return {h.of_layer(layer), shares_, own_}; }
   /// The share of the feed-forward's columns, which are the largest part.
   double share() const { return static_cast<double>(own(widest_ffn()).count()) / static_cast<double>(widest_ffn().back()); }
 
@@ -39,6 +41,7 @@ class Shard {
   std::span<const std::int64_t> ffn() const { return ffn_; }
   std::span<const std::int64_t> expert_ffn() const { return expert_ffn_; }
   std::span<const std::int64_t> shared_ffn() const { return shared_ffn_; }
+  std::span<const std::int64_t> layer_input() const { return layer_input_; }
   /// Of keys, with each column at one member only, although two members may both have a head.
   std::span<const std::int64_t> keys() const { return keys_; }
   std::span<const std::int64_t> residual() const { return residual_; }
@@ -61,11 +64,12 @@ class Shard {
  private:
   Interval own(std::span<const std::int64_t> cuts) const;
 
+  std::vector<double> shares_;
   int own_;
   std::int64_t query_dim_, value_dim_, key_dim_, cell_dim_, group_;
   bool latent_;
   std::span<const std::int64_t> widest_ffn() const { return expert_ffn_.back() > 0 ? expert_ffn_ : ffn_; }
-  std::vector<std::int64_t> attention_, keys_, ffn_, expert_ffn_, shared_ffn_, residual_, vocabulary_, states_;
+  std::vector<std::int64_t> attention_, keys_, ffn_, expert_ffn_, shared_ffn_, layer_input_, residual_, vocabulary_, states_;
   StateShape state_;
 };
 

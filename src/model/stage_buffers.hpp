@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "src/model/layer_shapes.hpp"
+#include "src/model/passed_rows.hpp"
 #include "src/model/shard.hpp"
 
 namespace yamata {
@@ -24,10 +26,32 @@ struct StageBuffers {
   std::int64_t choice = 0;                           ///< of experts: weights, and numbers of the same size
   std::int64_t angles = 0;                           ///< (cos, sin) of every rotary pair
   std::int64_t query_scales = 0;                     ///< factors of queries
+  std::int64_t sums = 0;                             ///< results of a dense feed-forward and of experts beside it
+  std::int64_t layer_inputs = 0, layer_gates = 0;    ///< per-layer embeddings
+  std::int64_t passed = 0;                           ///< keys and values from other stages and for them
   std::int64_t chosen = 0, logits = 0, highest = 0;  ///< per row of logits; of these the highest, found by each unit
   std::int64_t expert_begins = 0, head_begins = 0;   ///< once
+  std::int64_t ones = 0;                             ///< once: the weights of a norm without weights
+  std::int64_t suppressed = 0;                       ///< once: what is added to logits of tokens that are never generated
 
   static StageBuffers of(const Hyperparameters& h, LayerRange layers, const Shard& shard) {
+    if (!h.varies()) return of_one(h, layers, shard);
+    const LayerShapes shapes(h, layers, shard);
+    StageBuffers most = of_one(h, layers, shard);
+    for (const LayerShape& shape : shapes.all()) {
+      const StageBuffers one = of_one(shape.h, layers, shape.shard);
+      for (const auto member : {&StageBuffers::input, &StageBuffers::q, &StageBuffers::k, &StageBuffers::v, &StageBuffers::attention,
+                                &StageBuffers::gate, &StageBuffers::up})
+        most.*member = std::max(most.*member, one.*member);
+    }
+    most.angles = 2 * std::max(h.rotary_dim, h.window_rotary_dim);
+    most.ones = h.widest_head();
+    for (const std::int64_t layer : shared_from_before(h, layers)) most.passed += 2 * shapes.of(layer).shard.rows(Extent::kKeys).count();
+    for (const PassedRows::Keys& keys : PassedRows(h, layers.end).keys) most.passed += keys.layer >= layers.begin ? 2 * keys.floats : 0;
+    return most;
+  }
+  /// The same for layers that all have the sizes of h and shard.
+  static StageBuffers of_one(const Hyperparameters& h, LayerRange layers, const Shard& shard) {
     const LayerSpec& spec = h.layer;
     const std::int64_t used = spec.experts > 0 ? spec.experts_used : 0, own = shard.rows(Extent::kDim).count();
     const bool layer_norm = spec.attention_norm == NormKind::kLayer || spec.ffn_norm == NormKind::kLayer;
@@ -60,12 +84,16 @@ struct StageBuffers {
         std::max({shard.rows(Extent::kFfn).count(), used * shard.rows(Extent::kExpertFfn).count(), shard.rows(Extent::kSharedFfn).count()});
     if (layer_norm || used > 0) b.normed = h.dim;
     if (spec.parallel) b.ffn_input = h.dim;
+    if (spec.dense_beside) b.sums = 2 * own;
+    b.layer_inputs = b.layer_gates = (h.layers - layers.begin) * spec.input_dim;
+    b.input = std::max(b.input, spec.input_dim);
     if (used > 0 || branches) b.branch = std::max<std::int64_t>(1, used) * own;
     if (used > 0) b.router = spec.experts + 1, b.choice = 4 * used, b.expert_begins = spec.experts + 1;
     b.angles = h.rotary_dim * (h.mixes_windows() ? 2 : 1);
     b.query_scales = spec.query_scale != 0 ? 1 : 0;
     if (layers.end == h.layers)
       b.chosen = h.dim, b.logits = shard.rows(Extent::kVocabulary).count(), b.highest = kMaxUnits * kHighestFloats;
+    b.suppressed = h.suppressed.empty() ? 0 : b.logits;
     return b;
   }
   static StageBuffers of(const Hyperparameters& h, LayerRange layers) { return of(h, layers, Shard(h)); }
@@ -73,9 +101,9 @@ struct StageBuffers {
   std::int64_t floats(std::int64_t tokens, std::int64_t logit_rows) const {
     const std::int64_t attends = q + k + v + attention + cell_q + cell_k + cell_v + low_queries + head_pairs;
     const std::int64_t rule = convolved + convolved_gate + state_gates + state_inputs;
-    return tokens *
-               (residual + input + attends + rule + gate + up + normed + ffn_input + branch + router + choice + angles + query_scales) +
-           logit_rows * (chosen + logits + highest) + expert_begins + head_begins;
+    return tokens * (residual + input + attends + rule + gate + up + normed + ffn_input + branch + router + choice + angles + query_scales +
+                     sums + layer_inputs + layer_gates + passed) +
+           logit_rows * (chosen + logits + highest) + expert_begins + head_begins + ones + suppressed;
   }
 };
 

@@ -51,7 +51,7 @@ inline std::vector<std::int32_t> eagle3_layers(std::int64_t layers) {
 /// A batch of tokens for a stage.
 struct StageBatch {
   std::span<const std::int32_t> tokens;          ///< read by the first stage
-  std::span<const float> activations;            ///< [tokens][dim], read by the other stages
+  std::span<const float> activations;            ///< [tokens][input_width], in parts (passed_rows.hpp); read by the other stages
   std::span<const Placement> placements;         ///< one per token
   std::span<const std::int32_t> logit_rows;      ///< rows whose logits are requested, ascending; read by the last stage
   std::span<const std::int32_t> feature_rows{};  ///< rows whose features are requested, ascending
@@ -90,8 +90,8 @@ class StageModel {
   virtual void abandon_group() {}
   /// The member that this one has been waiting for for long; -1: none. At any time.
   virtual int awaited() const { return -1; }
-  /// After the end: hidden states [tokens][width] after this stage's last layer. In the last stage's group, each member only has its own
-  /// columns.
+  /// After the end: hidden states [tokens][width] after this stage's last layer, and what else the next stage reads. In the last stage's
+  /// group, each member only has its own columns.
   virtual std::span<const float> activations() const = 0;
   /// After the end, on the last stage: logits [logit_rows][logit_tokens].
   virtual std::span<const float> logits() const = 0;
@@ -114,8 +114,10 @@ class StageModel {
   virtual std::int64_t depths() const { return 0; }
   /// Whether layers of the model, here or on other stages, have states.
   virtual bool has_states() const { return false; }
-  /// Floats of one token's activations.
+  /// Floats of one token's hidden state.
   virtual std::int64_t width() const = 0;
+  /// Floats of one token's activations that this stage reads, if it is not the first.
+  virtual std::int64_t input_width() const { return width(); }
   /// Size of the vocabulary.
   virtual std::int64_t vocabulary() const = 0;
   virtual LayerRange layers() const = 0;

@@ -12,13 +12,6 @@
 namespace yamata {
 namespace {
 
-std::vector<std::int32_t> cells_of_layers(std::span<const LayerSpec> specs, const ContextOptions& options) {
-  std::vector<std::int32_t> cells;
-  for (const LayerSpec& spec : specs)
-    cells.push_back(spec.recurrent ? 0 : spec.window > 0 && options.window_cells > 0 ? options.window_cells : options.cells);
-  return cells;
-}
-
 StateCounts state_counts(const ContextOptions& options) {
   return {options.window_cells > 0 ? options.window_cells : options.cells, StateCells::kStates + options.kept_states};
 }
@@ -34,6 +27,9 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
       exchange_(options.group.exchange),
       weights_(StageWeights::find(file, h, range, shard_)),
       sizes_(StageBuffers::of(h, range, shard_)),
+      shapes_(h, range, shard_),
+      passed_in_(h, range.begin),
+      passed_out_(h, range.end),
       cells_(options.cells, options.sequences),
       unit_(unit),
       buffers_(unit, first() && last()),
@@ -48,9 +44,12 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
     last_state_layer_ = static_cast<std::size_t>(weights_.specs.rend() - last) - 1;
   }
   const float* factors = rope_factors(options.context > 0 ? options.context : options.cells);
-  ropes_.emplace_back(h, h.mixes_windows() ? h.with_window(false) : h.layer_at(0), factors);
-  if (h.mixes_windows()) ropes_.emplace_back(h, h.with_window(true), factors);
+  ropes_.emplace_back(h.of_window(false), h.mixes_windows() ? h.with_window(false) : h.layer_at(0), factors);
+  const LayerSpec windowed = h.with_window(true);
+  if (h.mixes_windows()) ropes_.emplace_back(h.of_window(true), windowed, windowed.rope_factors ? factors : nullptr);
+  for (const LayerShape& shape : shapes_.all()) ops_of_.try_emplace(&shape, shape.h, shape.shard, exchange_, buffers_, ops_);
   share_out(options);
+  share_passed();
 }
 
 /// Assigns layers to each unit, with their part of the cache.
@@ -59,21 +58,45 @@ void TransformerStage::share_out(const ContextOptions& options) {
       &unit_.first_unit() == &unit_.rest_unit() ? 0 : std::clamp<std::int64_t>(options.first_layers, 0, range_.count());
   if (first > 0) units_.push_back({&unit_.first_unit(), {range_.begin, range_.begin + first}, options.pack || options.pack_first});
   if (first < range_.count()) units_.push_back({&unit_.rest_unit(), {range_.begin + first, range_.end}, options.pack});
-  const std::vector<std::int32_t> cells = cells_of_layers(weights_.specs, options);
+  if (h_.first_shared > 0 && units_.size() > 1)
+    throw ModelError(
+        fmt::format("{}: layers that share keys and values cannot be divided among units by -ngl; leave it out", file_.name()));
   for (UnitLayers& part : units_) {
     // If experts are not packed, those that are never chosen stay on disk.
     part.tensors = stage_tensors(file_, h_, part.range, shard_, part.packs);
     part.all_tensors = stage_tensors(file_, h_, part.range, shard_, true);
-    const auto begin = cells.begin() + (part.range.begin - range_.begin);
-    part.cache = std::make_unique<KvStore>(*part.unit, shard_.cache_shape(part.range.count()),
-                                           std::vector<std::int32_t>(begin, begin + part.range.count()), options.cache_types);
+    share_cache(part, options);
     share_states(part, state_counts(options));
-    for (int layer = 0; layer < part.range.count(); ++layer) {
-      for (int head = 0; head < shard_.kv_heads(); ++head) {
-        cache_k_.push_back(part.cache->k(layer, head));
-        cache_v_.push_back(part.cache->v(layer, head));
-      }
+  }
+}
+
+/// Memory for the keys and values that a unit's layers read.
+void TransformerStage::share_cache(UnitLayers& part, const ContextOptions& options) {
+  const std::vector<CachedLayer> layers = cached_layers(h_, part.range, shard_);
+  std::vector<CacheLayer> in_store;
+  for (const CachedLayer& cached : layers)
+    in_store.push_back({cached.shape, cached.windowed && options.window_cells > 0 ? options.window_cells : options.cells});
+  part.cache = std::make_unique<KvStore>(*part.unit, in_store, options.cache_types);
+  for (int i = 0; i < std::ssize(layers); ++i) {
+    Cached& cached = cached_[layers[static_cast<std::size_t>(i)].layer];
+    for (int head = 0; head < layers[static_cast<std::size_t>(i)].shape.kv_heads; ++head) {
+      cached.k.push_back(part.cache->k(i, head));
+      cached.v.push_back(part.cache->v(i, head));
     }
+  }
+}
+
+/// Places for keys and values from stages before this one, then for those that stages after it read.
+void TransformerStage::share_passed() {
+  std::int64_t floats = 0;
+  for (const std::int64_t layer : shared_from_before(h_, range_)) {
+    cached_.at(layer).passed = floats;
+    floats += 2 * shapes_.of(layer).shard.rows(Extent::kKeys).count();
+  }
+  for (const PassedRows::Keys& keys : passed_out_.keys) {
+    if (keys.layer < range_.begin) continue;
+    cached_.at(keys.layer).passed = floats;
+    floats += 2 * keys.floats;
   }
 }
 
@@ -166,7 +189,7 @@ void TransformerStage::place(const StageBatch& batch) {
   if (state_cells_) state_plan_ = &state_cells_->plan(cells_, batch.placements, batch_cells_);
   visible_.clear();
   in_window_.clear();
-  const auto width = static_cast<std::size_t>(h_.rotary_dim), window = static_cast<std::size_t>(h_.layer.window);
+  const auto window = static_cast<std::size_t>(h_.layer.window);
   for (std::size_t i = 0; i < rows_; ++i) {
     visible_.push_back(batch_cells_.visible(i));
     const std::span<const CellId> near = window_cells_ ? window_batch_.visible(i) : visible_[i];
@@ -174,26 +197,45 @@ void TransformerStage::place(const StageBatch& batch) {
     const std::size_t seen = window == 0 ? near.size() : h_.chunked ? position % window + 1 : window;
     in_window_.push_back(near.last(std::min(seen, near.size())));
     if (sizes_.query_scales > 0) buffers_.query_scales.data()[i] = h_.query_scale_at(batch.placements[i].position);
-    for (std::size_t rope = 0; rope < ropes_.size(); ++rope)
-      ropes_[rope].angles(batch.placements[i].position, buffers_.angles.data() + (rope * rows_ + i) * width);
+    for (std::size_t rope = 0; rope < ropes_.size(); ++rope) {
+      float* const angles = buffers_.angles.data() + rope * rows_ * angles_width();
+      ropes_[rope].angles(batch.placements[i].position, angles + i * ropes_[rope].width());
+    }
   }
 }
 
-LayerCache TransformerStage::cache_of(std::size_t layer) {
-  const bool windowed = weights_.specs[layer].window > 0;
-  const std::size_t head = layer * static_cast<std::size_t>(shard_.kv_heads());
-  const std::size_t rope = windowed ? ropes_.size() - 1 : 0;
-  return {.k = cache_k_.data() + head,
-          .v = cache_v_.data() + head,
+/// The most floats of a row's angles.
+std::size_t TransformerStage::angles_width() const { return std::max(ropes_.front().width(), ropes_.back().width()); }
+
+/// The cells of a layer of the model, and how a run fills and sees them.
+LayerCache TransformerStage::cells_of(std::int64_t layer) const {
+  const bool windowed = h_.layer_at(layer).window > 0;
+  const auto cached = cached_.find(h_.cache_layer(layer));
+  return {.k = cached == cached_.end() ? nullptr : cached->second.k.data(),
+          .v = cached == cached_.end() ? nullptr : cached->second.v.data(),
           .k_type = tensor_type(units_.front().cache->types().k),
           .v_type = tensor_type(units_.front().cache->types().v),
           .cells = (windowed && window_cells_ ? window_batch_ : batch_cells_).cells().data(),
           .visible = windowed ? in_window_.data() : visible_.data(),
-          .angles = buffers_.angles.data() + rope * rows_ * static_cast<std::size_t>(h_.rotary_dim),
-          .query_scales = buffers_.query_scales.data(),
-          .plan = state_plan_,
-          .states = states_[layer],
-          .finished = state_cells_ && layer == last_state_layer_ ? state_cells_->written() : nullptr};
+          .angles = buffers_.angles.data() + (windowed ? (ropes_.size() - 1) * rows_ * angles_width() : 0)};
+}
+
+LayerCache TransformerStage::cache_of(std::size_t layer) {
+  const std::int64_t number = range_.begin + static_cast<std::int64_t>(layer), inputs = h_.layer.input_dim;
+  LayerCache cache = cells_of(number);
+  cache.query_scales = buffers_.query_scales.data();
+  cache.plan = state_plan_, cache.states = states_[layer];
+  cache.finished = state_cells_ && layer == last_state_layer_ ? state_cells_->written() : nullptr;
+  const auto cached = cached_.find(number);
+  if (cached != cached_.end() && cached->second.passed >= 0) {
+    const auto rows = static_cast<std::int64_t>(rows_);
+    cache.passed_k = buffers_.passed.data() + rows * cached->second.passed;
+    cache.passed_v = cache.passed_k + rows * passed_out_.keys[passed_out_.index_of(number)].floats;
+  }
+  const std::int64_t at = static_cast<std::int64_t>(layer) * inputs;
+  cache.inputs = buffers_.layer_inputs.data() + at, cache.input_gates = buffers_.layer_gates.data() + at;
+  cache.input_stride = (h_.layers - range_.begin) * inputs;
+  return cache;
 }
 
 void TransformerStage::build(const StageBatch& batch) {
@@ -202,15 +244,17 @@ void TransformerStage::build(const StageBatch& batch) {
   float* x = buffers_.x.data();
   if (first()) {
     ops_.push_back(EmbedOp{&weights_.rest.matrix(TensorRole::kEmbedding), batch.tokens, x, h_.embedding_scale});
+    if (h_.layer.input_dim > 0) layer_ops_.add_layer_inputs(weights_.rest, batch.tokens);
   } else {
-    std::copy(batch.activations.begin(), batch.activations.end(), x);
+    take(batch.activations);
   }
   if (h_.is_latent()) layer_ops_.number_heads(rows);
   for (std::size_t layer = 0; layer < weights_.layers.size(); ++layer) {
     const UnitLayers& part = units_[parts_.size()];
     if (range_.begin + static_cast<std::int64_t>(layer) == part.range.end) parts_.push_back({part.unit, ops_.size()});
     build_layer_features(layer);
-    layer_ops_.add_layer(weights_.specs[layer], weights_.layers[layer], cache_of(layer), rows, layer == 0 && !keeps_columns_);
+    LayerOps& ops = ops_of_.at(&shapes_.of(range_.begin + static_cast<std::int64_t>(layer)));
+    ops.add_layer(weights_.specs[layer], weights_.layers[layer], cache_of(layer), rows, layer == 0 && !keeps_columns_);
   }
   if (!last() && !shard_.whole() && !keeps_columns_) ops_.push_back(AllGatherOp{x, rows, h_.dim, layer_ops_.shared(shard_.residual())});
   if (last() && !logit_rows_.empty()) {
@@ -220,6 +264,25 @@ void TransformerStage::build(const StageBatch& batch) {
   }
   build_output_features();
   parts_.push_back({units_.back().unit, ops_.size()});
+}
+
+/// Copies the parts of activations to where the layers read them, and writes keys and values of earlier layers into the cache.
+void TransformerStage::take(std::span<const float> activations) {
+  const auto rows = static_cast<std::int64_t>(rows_);
+  std::copy_n(activations.begin(), rows * h_.dim, buffers_.x.data());
+  if (passed_in_.only_residual()) return;
+  received_.assign(activations.begin(), activations.end());
+  std::ranges::copy(passed_in_.inputs_in(activations, rows), buffers_.layer_inputs.data());
+  for (const std::int64_t layer : shared_from_before(h_, range_)) {
+    const LayerShape& shape = shapes_.of(layer);
+    const std::size_t index = passed_in_.index_of(layer);
+    const std::int64_t all = passed_in_.keys[index].floats;
+    const Interval own = shape.shard.rows(Extent::kKeys);
+    const float* from = passed_in_.keys_in(activations, rows, index).data() + own.begin;
+    float* const k = buffers_.passed.data() + rows * cached_.at(layer).passed;
+    for (std::int64_t row = 0; row < 2 * rows; ++row) std::copy_n(from + row * all, own.count(), k + row * own.count());
+    ops_of_.at(&shape).add_cells(h_.layer_at(layer), cells_of(layer), k, k + rows * own.count(), rows);
+  }
 }
 
 std::size_t TransformerStage::buffer_bytes() const { return buffers_.floats() * sizeof(float); }
@@ -284,7 +347,27 @@ std::span<const float> TransformerStage::features() const {
   return {features_.data(), feature_layers_.size() * feature_rows_.size() * static_cast<std::size_t>(h_.dim)};
 }
 
-std::span<const float> TransformerStage::activations() const { return {buffers_.x.data(), rows_ * static_cast<std::size_t>(h_.dim)}; }
+std::span<const float> TransformerStage::activations() const {
+  const std::span<const float> residual{buffers_.x.data(), rows_ * static_cast<std::size_t>(h_.dim)};
+  if (passed_out_.only_residual()) return residual;
+  const auto rows = static_cast<std::int64_t>(rows_);
+  sent_.assign(residual.begin(), residual.end());
+  const std::int64_t inputs = (h_.layers - range_.begin) * h_.layer.input_dim, later = passed_out_.inputs;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const float* end = buffers_.layer_inputs.data() + (row + 1) * inputs;
+    sent_.insert(sent_.end(), end - later, end);
+  }
+  for (const PassedRows::Keys& keys : passed_out_.keys) {
+    if (keys.layer < range_.begin) {
+      const std::span<const float> passed = passed_in_.keys_in(received_, rows, passed_in_.index_of(keys.layer));
+      sent_.insert(sent_.end(), passed.begin(), passed.end());
+    } else {
+      const float* k = buffers_.passed.data() + rows * cached_.at(keys.layer).passed;
+      sent_.insert(sent_.end(), k, k + 2 * rows * keys.floats);
+    }
+  }
+  return sent_;
+}
 
 std::span<const float> TransformerStage::logits() const {
   return {buffers_.logits.data(), logit_rows_.size() * static_cast<std::size_t>(logit_tokens().count())};

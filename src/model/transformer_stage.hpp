@@ -1,6 +1,7 @@
 #pragma once
 // Layers of a transformer, described by their LayerSpec, computed from mapped weights.
 #include <atomic>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -11,6 +12,8 @@
 #include "cache/window_cells.hpp"
 #include "node/float_buffer.hpp"
 #include "src/model/layer_ops.hpp"
+#include "src/model/layer_shapes.hpp"
+#include "src/model/passed_rows.hpp"
 #include "src/model/rope.hpp"
 #include "src/model/stage_model.hpp"
 
@@ -46,6 +49,7 @@ class TransformerStage final : public StageModel {
   std::span<const float> features() const override;
   CellTable& cells() override { return cells_; }
   std::int64_t width() const override { return h_.dim; }
+  std::int64_t input_width() const override { return passed_in_.width(); }
   std::int64_t vocabulary() const override { return h_.vocabulary; }
   Interval logit_tokens() const override { return shard_.rows(Extent::kVocabulary); }
   int members() const override { return shard_.members(); }
@@ -74,11 +78,16 @@ class TransformerStage final : public StageModel {
     std::unique_ptr<StateStore> states{};  // of layers with a gated delta rule
   };
   void share_out(const ContextOptions& options);
+  void share_cache(UnitLayers& part, const ContextOptions& options);
   void share_states(UnitLayers& part, StateCounts counts);
   void pack(UnitLayers& part);
   void place(const StageBatch& batch);
+  std::size_t angles_width() const;
+  void take(std::span<const float> activations);
+  void share_passed();
   void build(const StageBatch& batch);
   LayerCache cache_of(std::size_t layer);
+  LayerCache cells_of(std::int64_t layer) const;
   const float* rope_factors(std::int64_t context) const;
   void begin_features(const StageBatch& batch);
   void build_layer_features(std::size_t layer);
@@ -93,6 +102,8 @@ class TransformerStage final : public StageModel {
   GroupExchange* const exchange_;
   StageWeights weights_;
   const StageBuffers sizes_;
+  const LayerShapes shapes_;
+  const PassedRows passed_in_, passed_out_;
   std::vector<Rope> ropes_;  // of layers without a window, then of layers with one if they differ
   CellTable cells_;
   std::optional<WindowCells> window_cells_;  // if layers with a window have fewer cells
@@ -105,8 +116,15 @@ class TransformerStage final : public StageModel {
   bool only_highest_ = false;  // of the logits of the latest run
   bool file_is_read_ = false;  // then most of the file is not needed any more
 
-  std::vector<void*> cache_k_, cache_v_;  // [layer][kv head]
-  std::vector<StateMemory> states_;       // [layer]; empty where it has none
+  /// Keys and values of a layer: those of each kv head here, and where they are if they pass between stages.
+  struct Cached {
+    std::vector<void*> k, v;
+    std::int64_t passed = -1;  // floats per row before it in buffers_.passed; -1: it does not pass
+  };
+  std::map<std::int64_t, Cached> cached_;  // by layer of the model
+  std::vector<float> received_;            // activations of the latest run, if they have more than the residual stream
+  mutable std::vector<float> sent_;        // the same that the next stage reads
+  std::vector<StateMemory> states_;        // [layer]; empty where it has none
   BatchCells batch_cells_, window_batch_;
   std::vector<std::span<const CellId>> visible_, in_window_;
   RunBuffers buffers_;
@@ -118,6 +136,7 @@ class TransformerStage final : public StageModel {
   std::vector<Op> ops_;
   std::vector<ListPart> parts_;
   LayerOps layer_ops_;
+  std::map<const LayerShape*, LayerOps> ops_of_;  // of layers of each shape
 };
 
 }  // namespace yamata

@@ -40,6 +40,16 @@ bool is_of_prediction(std::string_view name, const Hyperparameters& h) {
   return false;
 }
 
+/// Of layers that read another layer's keys and values, and have matrices for their own all the same.
+bool is_of_unused_keys(std::string_view name, const Hyperparameters& h) {
+  for (std::int64_t layer = h.first_shared; h.first_shared > 0 && layer < h.layers; ++layer) {
+    for (const char* what : {"k", "v", "k_norm"}) {
+      if (name == fmt::format("blk.{}.attn_{}.weight", layer, what)) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 std::span<const HarmlessTensor> harmless_tensors() { return kHarmlessTensors; }
@@ -52,7 +62,7 @@ void require_all_read(const gguf::File& file, const Hyperparameters& h) {
   for (const gguf::Tensor& tensor : file.tensors()) {
     const bool harmless =
         std::ranges::any_of(kHarmlessTensors, [&](const HarmlessTensor& known) { return is_like(known.name, tensor.name); });
-    if (read.contains(&tensor) || harmless || is_of_prediction(tensor.name, h)) continue;
+    if (read.contains(&tensor) || harmless || is_of_prediction(tensor.name, h) || is_of_unused_keys(tensor.name, h)) continue;
     throw ModelError(fmt::format("{}: tensor {} is not supported in files of '{}'; without it, the model would give another text",
                                  file.name(), tensor.name, h.family->name));
   }

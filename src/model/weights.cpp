@@ -62,6 +62,10 @@ std::int64_t length(Extent extent, const Hyperparameters& h, const LayerSpec& sp
       return spec.expert_ffn;
     case Extent::kSharedFfn:
       return spec.shared_ffn;
+    case Extent::kLayerInput:
+      return spec.input_dim;
+    case Extent::kAllLayerInputs:
+      return h.layers * spec.input_dim;
     case Extent::kRotaryPairs:
       return h.rotary_dim / 2;
   }
@@ -103,11 +107,16 @@ Fused fused_rows(const TensorRow& row, const Hyperparameters& h) {
 /// Finds the tensors of a family's table for one stage.
 class Finder {
  public:
-  Finder(const gguf::File& file, const Hyperparameters& h, const Shard& shard) : file_(file), h_(h), shard_(shard) {}
+  Finder(const gguf::File& file, const Hyperparameters& h, const Shard& shard)
+      : file_(file), whole_(h), whole_shard_(shard), h_(h), shard_(shard) {}
 
   void add(Holder holder, std::int64_t layer = -1) {
-    spec_ = h_.layer_at(std::max<std::int64_t>(layer, 0));
+    spec_ = whole_.layer_at(std::max<std::int64_t>(layer, 0));
     layer_ = layer;
+    if (whole_.varies()) {
+      h_ = layer < 0 ? whole_ : whole_.of_layer(layer);
+      shard_ = layer < 0 ? whole_shard_ : whole_shard_.of_layer(whole_, layer);
+    }
     for (const TensorRow& row : h_.family->tensors) {
       if (row.holder == holder && (row.present == nullptr || row.present(spec_))) add(row);
     }
@@ -158,7 +167,7 @@ class Finder {
   /// The row's tensor, if it contains nothing else.
   FoundTensor of(const TensorRow& row, const gguf::Tensor& tensor) const {
     const std::int64_t rows = length(row.rows, h_, spec_);
-    const Interval here = row.role == TensorRole::kEmbedding ? Interval{0, rows} : shard_.rows(row.rows);
+    const Interval here = is_looked_up(row.role) ? Interval{0, rows} : shard_.rows(row.rows);
     return {row.role, layer_, &tensor, rows, length(row.cols, h_, spec_), here.count() > 0 ? here : Interval{0, rows}};
   }
 
@@ -224,8 +233,10 @@ class Finder {
   }
 
   const gguf::File& file_;
-  const Hyperparameters& h_;
-  const Shard& shard_;
+  const Hyperparameters& whole_;
+  const Shard& whole_shard_;
+  Hyperparameters h_;  // of the layer
+  Shard shard_;
   LayerSpec spec_;
   std::int64_t layer_ = -1;
   std::vector<FoundTensor> found_;
@@ -235,7 +246,7 @@ class Finder {
 
 std::size_t FoundTensor::held_bytes() const {
   if (transposed) return static_cast<std::size_t>(rows * cols) * sizeof(float);
-  const bool packed = rows > 1 && role != TensorRole::kEmbedding && cpu::has_panels(tensor->type);
+  const bool packed = rows > 1 && !is_looked_up(role) && cpu::has_panels(tensor->type);
   return packed ? static_cast<std::size_t>(here.count()) * cpu::packed_row_bytes(tensor->type, row_bytes()) : bytes().size();
 }
 
@@ -279,11 +290,11 @@ void WeightSet::put(const FoundTensor& found) {
     all_[static_cast<std::size_t>(found.role)] = matrix;
 }
 
-/// All matrices except vectors and the embedding, which is only looked up.
+/// All matrices except vectors and embeddings, which are only looked up.
 std::vector<Matrix*> WeightSet::factors() {
   std::vector<Matrix*> matrices;
   for (std::size_t role = 0; role < all_.size(); ++role) {
-    const bool multiplied = all_[role].data != nullptr && all_[role].rows > 1 && role != static_cast<std::size_t>(TensorRole::kEmbedding);
+    const bool multiplied = all_[role].data != nullptr && all_[role].rows > 1 && !is_looked_up(static_cast<TensorRole>(role));
     if (multiplied) matrices.push_back(&all_[role]);
   }
   for (auto& [role, copies] : copies_) {

@@ -55,7 +55,8 @@ TEST_P(KvStoreOf, Planes_lieApartAndFillTheStore) {
 }
 
 TEST(KvStore, LayersWithUnequalCells_lieBehindEachOther) {
-  const KvStore store(unit, {3, 2, kHeadDim}, {5, 2, 5}, CacheTypes(CacheType::kF16, CacheType::kF32));
+  const CacheShape shape{1, 2, kHeadDim};
+  const KvStore store(unit, {{shape, 5}, {shape, 2}, {shape, 5}}, CacheTypes(CacheType::kF16, CacheType::kF32));
   const auto at = [&](const void* plane) { return static_cast<const std::byte*>(plane) - static_cast<const std::byte*>(store.k(0, 0)); };
   constexpr std::ptrdiff_t kK = 2 * kHeadDim, kV = 4 * kHeadDim;
   EXPECT_EQ(at(store.v(0, 1)), 5 * (2 * kK + kV));
@@ -63,6 +64,14 @@ TEST(KvStore, LayersWithUnequalCells_lieBehindEachOther) {
   EXPECT_EQ(at(store.v(1, 1)), 10 * (kK + kV) + 2 * (2 * kK + kV));
   EXPECT_EQ(at(store.k(2, 1)), 14 * (kK + kV) + 5 * (kK + kV));
   EXPECT_EQ(store.bytes(), static_cast<std::size_t>(24 * (kK + kV)));
+}
+
+TEST(KvStore, LayersOfUnequalShapes_lieBehindEachOther) {
+  const KvStore store(unit, {{{1, 2, kHeadDim}, 5}, {{1, 1, 2 * kHeadDim}, 3}}, CacheType::kF16);
+  const auto at = [&](const void* plane) { return static_cast<const std::byte*>(plane) - static_cast<const std::byte*>(store.k(0, 0)); };
+  EXPECT_EQ(at(store.k(1, 0)), 2 * 2 * 5 * 2 * kHeadDim);
+  EXPECT_EQ(at(store.v(1, 0)), at(store.k(1, 0)) + 3 * 2 * 2 * kHeadDim);
+  EXPECT_EQ(store.bytes(), static_cast<std::size_t>(at(store.v(1, 0)) + 3 * 2 * 2 * kHeadDim));
 }
 
 TEST_P(KvStoreOf, New_isZero) {

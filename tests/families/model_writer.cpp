@@ -105,6 +105,13 @@ ModelWriter& ModelWriter::counts(const std::string& key, const std::vector<std::
   pair(architecture_ + "." + key, list.str());
   return *this;
 }
+ModelWriter& ModelWriter::flags(const std::string& key, const std::vector<bool>& values) {
+  Bytes list;
+  list.put<std::uint32_t>(gguf_test::kArray).put<std::uint32_t>(gguf_test::kBool).put<std::uint64_t>(values.size());
+  for (const bool value : values) list.put<std::uint8_t>(value);
+  pair(architecture_ + "." + key, list.str());
+  return *this;
+}
 ModelWriter& ModelWriter::real(const std::string& key, double value) {
   pair(architecture_ + "." + key, Bytes().put<std::uint32_t>(gguf_test::kF32).put(static_cast<float>(value)).str());
   return *this;

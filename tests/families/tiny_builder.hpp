@@ -235,9 +235,12 @@ class Builder {
 /// A variant, and what builds it.
 struct Variant {
   const char* name;
-  Builder (*make)();
+  Builder (*make)() = nullptr;
+  ModelWriter (*write)() = nullptr;  ///< instead, if its layers differ in their sizes
 };
 /// Families of 2025.
 std::span<const Variant> variants_of_2025();
+/// And of 2026.
+std::span<const Variant> variants_of_2026();
 
 }  // namespace yamata::families_test

@@ -365,6 +365,7 @@ std::vector<std::string> variant_names() {
   std::vector<std::string> names;
   for (const Variant& row : kRows) names.emplace_back(row.name);
   for (const Variant& row : variants_of_2025()) names.emplace_back(row.name);
+  for (const Variant& row : variants_of_2026()) names.emplace_back(row.name);
   return names;
 }
 
@@ -375,9 +376,10 @@ std::vector<std::string> nextn_variant_names() {
 void write_tiny_model(const std::string& variant, TensorType type, const std::string& path, bool widened) {
   wide = variant.ends_with("-wide");
   const std::string name = variant.substr(0, variant.rfind("-wide"));
-  for (const std::span<const Variant> rows : {std::span<const Variant>(kRows), variants_of_2025(), std::span<const Variant>(kNextnRows)}) {
+  for (const std::span<const Variant> rows :
+       {std::span<const Variant>(kRows), variants_of_2025(), variants_of_2026(), std::span<const Variant>(kNextnRows)}) {
     for (const Variant& row : rows) {
-      if (name == row.name) return row.make().m.write(type, widened, path);
+      if (name == row.name) return (row.write ? row.write() : row.make().m).write(type, widened, path);
     }
   }
   throw std::out_of_range("no variant " + variant);

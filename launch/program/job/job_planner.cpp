@@ -11,6 +11,7 @@
 #include "mpi/planning/memory_plan.hpp"
 #include "mpi/planning/rank_speed.hpp"
 #include "node/error.hpp"
+#include "src/model/layer_shapes.hpp"
 
 namespace yamata {
 namespace {
@@ -54,9 +55,7 @@ Workload JobPlanner::expected_work(const ExpectedText& text) const {
   const auto prompt = static_cast<std::int64_t>(text.prompt_tokens);
   const auto generated = std::clamp<std::int64_t>(text.generate, 1, std::max<std::int64_t>(1, rank_.context() - prompt));
   constexpr std::int64_t kTokens = 1024;  // many enough that a partly used page does not matter
-  const auto cache_bytes =
-      KvStore::bytes_for(Shard(rank_.models().target().h).cache_shape(1), kTokens, rank_.options().cache.types) / kTokens;
-  return {prompt, generated, static_cast<double>(cache_bytes)};
+  return {prompt, generated, mean_cell_bytes(rank_.models().target().h, rank_.options().cache.types, kTokens)};
 }
 
 /// Splits of the target, the best first; the last one is used if none fits into memory.

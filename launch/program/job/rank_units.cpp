@@ -174,7 +174,7 @@ std::uint64_t RankUnits::shared_bytes() const {
     const ModelFile* model = models_.find(m);
     if (!model) continue;
     const Hyperparameters& h = model->h;
-    const ScratchNeeds needs{.rows = limits_.batch, .widest = h.widest_input(), .heads = h.heads, .head_dim = h.head_dim};
+    const ScratchNeeds needs{.rows = limits_.batch, .widest = h.widest_input(), .heads = h.heads, .head_dim = h.widest_head()};
     bytes = std::max(bytes, SplitUnit::scratch_bytes(needs, static_cast<int>(sharing)));
   }
   return bytes;

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "mpi/planning/layer_split.hpp"
+#include "src/model/passed_rows.hpp"
 #include "src/model/shard.hpp"
 #include "src/model/weights.hpp"
 #include "src/speculation/shaped_policies.hpp"
@@ -44,6 +45,16 @@ std::vector<Nanoseconds> stage_times(const LayoutCandidate& candidate, const Pla
   return times;
 }
 
+/// Floats of a row that each rank of the target sends to the next stage.
+std::vector<std::int64_t> activations_sent(const LayoutCandidate& candidate, const Hyperparameters& h) {
+  const std::vector<int>& groups = candidate.layout.front().groups;
+  std::vector<std::int64_t> floats;
+  for (std::size_t stage = 0; stage < candidate.stages.size(); ++stage)
+    floats.insert(floats.end(), groups.empty() ? 1 : static_cast<std::size_t>(groups[stage]),
+                  PassedRows(h, candidate.stages[stage].end).width());
+  return floats;
+}
+
 Scenario scenario(const LayoutCandidate& candidate, const PlannedJob& job, std::span<const PlannedHost> hosts,
                   const simulation::NetworkOptions& network, int prompt, int generate) {
   const ModelPlace& place = candidate.layout.front();
@@ -64,7 +75,7 @@ Scenario scenario(const LayoutCandidate& candidate, const PlannedJob& job, std::
   s.slowness.assign(static_cast<std::size_t>(candidate.hosts()), 1.0);
   s.layers = static_cast<int>(job.target.h.layers);
   s.network = network;
-  s.widths = {job.target.h.dim, job.target.h.vocabulary};
+  s.widths = {job.target.h.dim, job.target.h.vocabulary, activations_sent(candidate, job.target.h)};
   s.text.top1 = job.acceptance;
   s.text.top4 = job.acceptance4;
   s.text.over_confidence = job.over_confidence;

@@ -71,7 +71,7 @@ class Bench {
     std::vector<Placement> placements;
     std::vector<std::int32_t> rows;
     for (int i = 0; i < width; ++i) placements.push_back({context + i, -1, {0, 1}}), rows.push_back(i);
-    const std::vector<float> activations(static_cast<std::size_t>(width * h_.dim), 1.0f);
+    const std::vector<float> activations(static_cast<std::size_t>(width * stage_->input_width()), 1.0f);
     stage_->cells().remove({0, 1}, {context, kUnbounded});
     stage_->start({{}, activations, placements, rows}, nullptr);
     wait();

@@ -20,7 +20,9 @@ void take_record(const Bytes& bytes) {
   validate(wire::decode_record(bytes), {.cells = kSampleCells, .sequences = kSampleSequences, .last_run = 0}, 1);
 }
 
-void take_activations(const Bytes& bytes) { validate_activations(wire::decode_rows(bytes), sample_records()[1], kSampleWidth, 1, 1); }
+void take_activations(const Bytes& bytes) {
+  validate_activations(wire::decode_rows(bytes), sample_records()[1], {kSampleWidth, kSampleWidth}, 1, 1);
+}
 
 void take_logits(const Bytes& bytes) {
   wire::ResultLimits limits{.run = 2, .logit_rows = 1, .feature_rows = 1, .feature_layers = 1, .may_skip = true, .width = kSampleWidth};

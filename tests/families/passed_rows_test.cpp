@@ -1,0 +1,43 @@
+// What passes a cut between stages besides the residual stream, and what no layout generates: the bits of one rank.
+#include <cmath>
+
+#include "tests/families/layouts.hpp"
+
+namespace yamata::families_test {
+namespace {
+
+/// Where a cut lies between a layer and those that share its keys and values, these pass with the activations, and per-layer embeddings.
+TEST_F(LayoutsOfOne, SharedKeys_passEveryCut) {
+  const ModelFile model = open("Q8_0", "gemma4-shared");
+  const std::int64_t layers = model.h.layers;
+  ASSERT_EQ(model.h.cache_layer(layers - 1), model.h.first_shared - 2);
+  const std::vector<Batch> batches = singly(20);
+  std::vector<LayerRange> each;
+  for (std::int64_t layer = 0; layer < layers; ++layer) each.push_back({layer, layer + 1});
+  const Logits expected = compute(model, {{0, layers}}, batches, {});
+  EXPECT_EQ(compute(model, each, batches, {}), expected);
+  EXPECT_EQ(together(model, each, batches, {0.4, 0.6}), expected);
+  const auto cells = static_cast<std::int32_t>(WindowCells::enough(kWindow, 20, 0));
+  for (std::int64_t cut = 1; cut < layers; ++cut) {
+    const std::vector<LayerRange> two{{0, cut}, {cut, layers}};
+    EXPECT_EQ(compute(model, two, batches, {}, cells), expected) << cut;
+    EXPECT_EQ(together(model, two, batches, {1, 1}), expected) << cut;
+  }
+}
+
+TEST_F(LayoutsOfOne, SuppressedTokens_haveNoProbability) {
+  ModelFile model = open("F32", "gemma4");
+  const std::vector<LayerRange> whole{{0, model.h.layers}};
+  const std::vector<Batch> batches = singly(20);
+  Logits expected = compute(model, whole, batches, {});
+  model.h.suppressed = {7, 300, 511};
+  for (std::size_t row = 0; row < expected.size(); row += static_cast<std::size_t>(model.h.vocabulary)) {
+    for (const std::int32_t token : model.h.suppressed) expected[row + static_cast<std::size_t>(token)] = -HUGE_VALF;
+  }
+  EXPECT_EQ(compute(model, whole, batches, {}), expected);
+  EXPECT_EQ(together(model, whole, batches, {0.4, 0.6}), expected);
+  EXPECT_EQ(compute(*make_units(kUnits.back()), model, whole, batches, {}), expected);
+}
+
+}  // namespace
+}  // namespace yamata::families_test
