@@ -190,6 +190,8 @@ class Terminal:
     def save(self, name):
         if not name:
             raise Problem('name the file: /save FILE')
+        if not self.conversation.messages:
+            raise Problem('there is nothing to save yet')
         path = os.path.expanduser(name)
         if os.path.exists(path) and not os.path.isfile(path):
             raise Problem(f'{path} is no regular file; name another')

@@ -171,6 +171,7 @@ class InTerminal(unittest.TestCase):
         self.assertIn('before it was complete', self.chat.say('cut'))
 
     def test_files(self):
+        self.assertIn('nothing to save', self.chat.say(f'/save {self.home}/chat.json'))
         (self.home / 'notes.txt').write_text('first line\nsecond line\n')
         self.chat.say(f'/file {self.home}/notes.txt')
         self.chat.say('What is this?')

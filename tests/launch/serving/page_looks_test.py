@@ -112,6 +112,19 @@ class Looks(PageCase):
         self.browser.click('#show-cluster')
         self.assertFalse(self.browser.value("document.querySelector('#cluster').checkVisibility()"))
 
+    def test_in_a_narrow_window_the_cluster_covers_the_chat_only_while_one_looks_at_it(self):
+        shown = "!document.querySelector('#cluster').hidden"
+        self.assertTrue(self.browser.value(shown))
+        self.browser.look(800, 860)
+        self.browser.until(f'!({shown})')
+        for close in lambda: self.browser.press('Escape'), lambda: self.browser.click('#log'):
+            self.browser.click('#show-cluster')
+            self.assertTrue(self.browser.value(shown))
+            close()
+            self.assertFalse(self.browser.value(shown))
+        self.browser.look(1280, 860)
+        self.browser.until(shown)
+
     def test_an_empty_page_needs_no_scroll_bar(self):
         for width, height in (1280, 801), (1920, 1080), (390, 844), (305, 480):
             self.browser.look(width, height)

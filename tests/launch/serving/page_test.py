@@ -47,6 +47,13 @@ class Chat(PageCase):
         self.load()
         self.assertEqual(self.browser.value("document.querySelectorAll('.message').length"), 0)
 
+    def test_a_reload_while_a_prompt_is_read_ends_its_progress(self):
+        self.write('read this')
+        self.browser.until("document.querySelector('.answer .figures')?.innerText === 'reading 5 of 12 tokens'")
+        self.load()
+        self.assertIn('before the answer was complete', self.browser.value(LAST))
+        self.assertIsNone(self.text('.answer .figures'))
+
     def test_the_chat_before_a_new_one_can_be_got_back(self):
         self.ask('hello you')
         self.browser.click('#new')

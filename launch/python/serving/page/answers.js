@@ -84,7 +84,7 @@ async function answer() {
   keepChat();
   following(() => { for (const one of views) one.show(); });
   showBusy();
-  if (!message.error) say(message.content ? `Answer: ${message.content}` : 'No answer.');
+  say(message.error ? '' : message.content ? `Answer: ${message.content}` : 'No answer.'); // an error is an alert
   pollSoon();
 }
 

@@ -131,14 +131,23 @@ function pollSoon() {
 }
 
 function showCluster(shown) {
-  $('cluster').hidden = !shown;
-  $('show-cluster').setAttribute('aria-expanded', shown);
-  document.body.classList.toggle('with-cluster', shown);
+  following(() => {
+    $('cluster').hidden = !shown;
+    $('show-cluster').setAttribute('aria-expanded', shown);
+    document.body.classList.toggle('with-cluster', shown);
+  });
   pollSoon();
 }
 
+const wide = matchMedia('(min-width: 62rem)'); // else the picture lies over the chat
+function uncoverChat() { if (!wide.matches && !$('cluster').hidden) showCluster(false); }
+/** In a wide window as the user left it, in a narrow one not at first. */
+function showClusterBeside() { showCluster(wide.matches && (kept.read('localStorage', 'cluster') ?? true)); }
+wide.addEventListener('change', showClusterBeside);
+document.addEventListener('click', event => { if (!event.target.closest('#cluster, #show-cluster')) uncoverChat(); });
+
 $('show-cluster').addEventListener('click', () => {
   showCluster($('cluster').hidden);
-  kept.write('localStorage', 'cluster', !$('cluster').hidden);
+  if (wide.matches) kept.write('localStorage', 'cluster', !$('cluster').hidden);
 });
 document.addEventListener('visibilitychange', pollSoon);

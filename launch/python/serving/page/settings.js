@@ -7,6 +7,8 @@ $('show-settings').addEventListener('click', () => {
   $('temperature').value = settings.temperature ?? '';
   $('max-tokens').value = settings.maxTokens ?? '';
   $('forget-key').hidden = !key;
+  $('forget-key').disabled = false;
+  $('forget-key').textContent = 'Forget the key';
   $('settings').showModal();
 });
 $('settings-form').addEventListener('submit', () => {
@@ -19,6 +21,6 @@ for (const [button, dialog] of [['settings-cancel', 'settings'], ['key-cancel', 
 }
 $('forget-key').addEventListener('click', () => {
   kept.write('sessionStorage', 'key', key = null);
-  $('forget-key').hidden = true;
-  say('The key is forgotten.');
+  $('forget-key').disabled = true;
+  say($('forget-key').textContent = 'The key is forgotten');
 });

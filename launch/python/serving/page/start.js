@@ -22,6 +22,7 @@ async function untilLoaded() {
     showBanner(loads ? 'Loading the model' : why, loads && percent !== undefined ? percent / 100 : undefined);
     await new Promise(resolve => { setTimeout(resolve, 1000); });
   }
+  if (!$('banner').hidden) say('The model is ready.');
   showBanner();
 }
 
@@ -64,5 +65,5 @@ async function connect() {
 
 showChat();
 showBusy();
-showCluster(kept.read('localStorage', 'cluster') ?? matchMedia('(min-width: 62rem)').matches);
+showClusterBeside();
 connect();

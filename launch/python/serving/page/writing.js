@@ -39,7 +39,9 @@ $('prompt').addEventListener('keydown', event => {
 });
 $('prompt').addEventListener('input', () => following(() => { grow($('prompt')); showBusy(); }));
 document.addEventListener('keydown', event => {
-  if (event.key === 'Escape' && answering && !document.querySelector('dialog[open]')) answering.abort.abort();
+  if (event.key !== 'Escape' || document.querySelector('dialog[open]')) return;
+  if (answering) answering.abort.abort();
+  else uncoverChat();
 });
 $('new').addEventListener('click', () => {
   before = chat.messages;
@@ -59,6 +61,7 @@ window.addEventListener('pagehide', () => {
   if (answering) {
     answering.left = true;
     answering.view.message.note = 'The page was left before the answer was complete.';
+    delete answering.view.message.figures;
   }
   keepChat();
 });
