@@ -273,8 +273,9 @@ TEST(Hyperparameters, NumbersThatCannotBeComputedWith_areRefused) {
 
 TEST(Hyperparameters, KeyThatNothingReads_isRefusedByName_unlessItIsHarmless) {
   for (const char* key : {"llama.attention.scale", "llama.attention.temperature_scale", "llama.logit_scale", "llama.rope.scaling.alpha",
-                          "llama.rope.freq_base_swa", "llama.made.up", "tokenizer.ggml.suppress_tokens"})
+                          "llama.rope.freq_base_swa", "llama.made.up", "tokenizer.ggml.made_up"})
     expect_refusal(key, std::uint64_t{1}, std::string(key) + " is not supported");
+  expect_refusal("tokenizer.ggml.suppress_tokens", std::uint64_t{1}, "suppress_tokens is not an array of numbers");
   ModelFile file = small_llama();
   for (const char* key : {"llama.vocab_size", "llama.vision.block_count", "llama.attention.layer_norm_epsilon", "qwen2.attention.scale",
                           "tokenizer.ggml.padding_token_id", "tokenizer.ggml.fim_pre_token_id", "general.made_up"})
