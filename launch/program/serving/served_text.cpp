@@ -70,6 +70,7 @@ void ServedText::take(std::int32_t token) {
 }
 
 void ServedText::on_token(RequestId, std::int32_t token) {
+  if (ids_.size() >= kMostOfALine) say_new();
   take(token);
   if (stops_.found() && end_text_) end_text_();
 }

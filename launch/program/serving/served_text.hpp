@@ -18,6 +18,7 @@ class ServedText final : public RequestObserver {
   using Say = std::function<void(const JsonLine& message)>;
   /// Between two lines of a text. A reader sees no difference, and the lines of a fast model would take a tenth of its processor time.
   static constexpr std::chrono::milliseconds kBetween{20};
+  static constexpr std::size_t kMostOfALine = 8;  ///< tokens; a run may accept more guesses than a reader likes to see at once
   /// `id`: as the request has it. `end_text`: ends the text after the token of which this is told.
   ServedText(JsonLine id, const Submission& submission, const Tokenizer& tokenizer, Say say);
   /// How the text is ended after a token.
@@ -28,7 +29,8 @@ class ServedText final : public RequestObserver {
   void on_finished(Completion completion) override;
   void on_failed(RequestId request, std::exception_ptr error) override;
 
-  /// Says the tokens that have come since the last time, if that is kBetween ago. The first token is said at once, the last with the end.
+  /// Says the tokens that have come since the last time, if that is kBetween ago. The first token is said at once, the last with the end;
+  /// with kMostOfALine tokens, a line does not wait for more.
   void flush(Clock::time_point now);
   /// Says how far the prompt is computed.
   void say_progress(const PromptProgress& progress) const;

@@ -9,6 +9,7 @@ from .http_request import Disconnected, HttpError, encoded
 
 PING_S = 1.0
 REFUSAL_S = 0.1      # so long a stream waits for an early refusal, which can then have a status of its own
+AT_ONCE = 4          # so many messages that have waited together are events of their own
 SLOW_S = 60          # a client that takes nothing for so long is cut
 DONE = b'data: [DONE]\n\n'
 MARK, FIRST = '\0', operator.itemgetter(0)
@@ -198,5 +199,5 @@ class Stream:
         """The events of [(index, deltas)]."""
         found, texts = [], [(index, [delta for _, deltas in its for delta in deltas]) for index, its in itertools.groupby(taken, FIRST)]
         for i, (index, deltas) in enumerate(texts):
-            found += self.events(index, joined(deltas), not self.answering.open and i + 1 == len(texts))
+            found += self.events(index, joined(deltas) if len(taken) > AT_ONCE else deltas, not self.answering.open and i + 1 == len(texts))
         return found

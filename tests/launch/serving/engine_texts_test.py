@@ -136,6 +136,16 @@ class EngineTest(unittest.TestCase):
         self.assertEqual(engine.process.wait(LIMIT_S), 0)
         engine.end()
 
+    def test_a_line_has_a_few_tokens_also_if_all_guesses_are_right(self):
+        engine, tokens = Engine(1), 0
+        for number in range(2):
+            engine.send(do='submit', id=number, prompt='Once upon', max_tokens=60, sampling={'temperature': 0, 'ignore_eos': True})
+        while tokens < 120:
+            ids = engine.wait(lambda line: line['is'] == 'text')['ids']
+            self.assertLessEqual(len(ids), 8)
+            tokens += len(ids)
+        self.assertEqual(engine.end(), 0)
+
     def test_a_long_line_passes(self):
         engine = Engine(1)
         text = 'ab' * (8 << 20)
