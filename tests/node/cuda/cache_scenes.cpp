@@ -1,8 +1,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "node/cpu/cpu_unit.hpp"
-#include "tests/finish.hpp"
 #include "tests/node/cuda/scenes.hpp"
 
 namespace yamata::cuda {
@@ -43,12 +41,6 @@ struct Cache {
   Array<void*> planes_k, planes_v;
   std::vector<void*> cpu_planes_k, cpu_planes_v;
 };
-
-void compute(const Op& op) {
-  CpuUnit unit({-1}, cpu::Isa::kScalar);
-  unit.start(std::span(&op, 1), nullptr);
-  finish(unit);
-}
 
 /// How heads are normalized: not, before or after RoPE, or after it without weights.
 enum class HeadNorm { kNone, kFirst, kLast, kUnit };
@@ -104,7 +96,7 @@ bool store_holds(const TestDevice& device, const CacheShape& s, bool interleaved
   op.epsilon = 1e-6f, op.norm_last = last, op.unit_norm = norms == HeadNorm::kUnit;
   if (norms != HeadNorm::kNone) op.q_scale = scales.data();
   if (latent) op.q_rotary = rotary.data(), op.q_rotary_stride = rotary_dim + 3;
-  compute(op);
+  compute_on_core(op);
   return cache.equal() && cpu::bits(device_q.values()) == cpu::bits(q) && cpu::bits(device_k.values()) == cpu::bits(k);
 }
 
@@ -151,9 +143,9 @@ bool attention_holds(const TestDevice& device, const CacheShape& s, float softca
                           out.data(), sunk ? device_sinks.data() : nullptr},
                          device.stream());
   device.finish();
-  compute(AttentionOp{q.data(), rows, s.q_heads, s.kv_heads, s.head_dim, 0.2f, visible.data(), cache.cpu_planes_k.data(),
-                      cache.cpu_planes_v.data(), s.k_type, s.v_type, expected.data(), s.group, s.before, softcap,
-                      sunk ? sinks.data() : nullptr});
+  compute_on_core(AttentionOp{q.data(), rows, s.q_heads, s.kv_heads, s.head_dim, 0.2f, visible.data(), cache.cpu_planes_k.data(),
+                              cache.cpu_planes_v.data(), s.k_type, s.v_type, expected.data(), s.group, s.before, softcap,
+                              sunk ? sinks.data() : nullptr});
   return cpu::bits(out.values()) == cpu::bits(expected);
 }
 

@@ -5,29 +5,16 @@
 #include <limits>
 #include <numeric>
 
-#include "node/cpu/cpu_unit.hpp"
-#include "tests/finish.hpp"
 #include "tests/node/cuda/scenes.hpp"
 
 namespace yamata::cuda {
 namespace {
 
-void compute(const Op& op) {
-  CpuUnit unit({-1}, cpu::Isa::kScalar);
-  unit.start(std::span(&op, 1), nullptr);
-  finish(unit);
-}
-
-std::vector<float> reals(std::size_t count, unsigned seed) {
-  cpu::Random random(seed);
-  return cpu::random_floats(random, count);
-}
-
 /// Rows of 300, some columns of which are asked for; in place where all are.
 bool norm_holds(const TestDevice& device, std::int64_t cols, bool centered, bool biased, bool in_place, std::int64_t weight_rows = 1) {
   const std::int64_t rows = 3, stride = cols + 3, begin = in_place ? 0 : cols / 3, count = in_place ? cols : cols - cols / 2;
-  std::vector<float> x = reals(static_cast<std::size_t>(rows * stride), 1), out(in_place ? 0 : x.size(), 2.0f);
-  const std::vector<float> weight = reals(static_cast<std::size_t>(weight_rows * cols), 2), bias = reals(static_cast<std::size_t>(cols), 3);
+  std::vector<float> x = reals(rows * stride, 1), out(in_place ? 0 : x.size(), 2.0f);
+  const std::vector<float> weight = reals(weight_rows * cols, 2), bias = reals(cols, 3);
   const Array<float> device_x = device.array(x), device_out = device.array(out), device_weight = device.array(weight),
                      device_bias = device.array(bias);
   device.kernels().norm({device_x.data(), stride, rows, cols, device_weight.data(), biased ? device_bias.data() : nullptr, centered, 1e-5f,
@@ -39,7 +26,7 @@ bool norm_holds(const TestDevice& device, std::int64_t cols, bool centered, bool
   op.bias = biased ? bias.data() : nullptr, op.centered = centered, op.epsilon = 1e-5f;
   op.out = in_place ? x.data() : out.data(), op.out_begin = begin, op.out_cols = count, op.out_stride = stride,
   op.weight_rows = weight_rows;
-  compute(op);
+  compute_on_core(op);
   return cpu::bits(device_x.values()) == cpu::bits(x) && cpu::bits(device_out.values()) == cpu::bits(out);
 }
 
@@ -64,11 +51,11 @@ bool bias_holds(const TestDevice& device, bool biased, bool scaled) {
 
 bool resize_holds(const TestDevice& device, std::int64_t from_cols, std::int64_t to_cols) {
   constexpr std::int64_t kRows = 3;
-  std::vector<float> from = reals(static_cast<std::size_t>(kRows * from_cols), 7), to(static_cast<std::size_t>(kRows * to_cols), 2.0f);
+  std::vector<float> from = reals(kRows * from_cols, 7), to(static_cast<std::size_t>(kRows * to_cols), 2.0f);
   const Array<float> device_from = device.array(from), device_to = device.array(to);
   device.kernels().resize({device_from.data(), device_to.data(), kRows, from_cols, to_cols}, device.stream());
   device.finish();
-  compute(ResizeOp{from.data(), to.data(), kRows, from_cols, to_cols});
+  compute_on_core(ResizeOp{from.data(), to.data(), kRows, from_cols, to_cols});
   return cpu::bits(device_to.values()) == cpu::bits(to);
 }
 
@@ -92,7 +79,7 @@ bool sum_holds(const TestDevice& device, Sum kind) {
   AddOp op{to.data(), from.data(), kRows, kCols, kStride, kStride, 0.7f, kind == Sum::kGated ? gate.data() : nullptr, {}};
   if (experts) op.experts = {.experts = 8, .used = kUsed, .weights = weights.data(), .pairs = pairs.data()};
   op.weighted = weighted;
-  compute(op);
+  compute_on_core(op);
   return cpu::bits(device_to.values()) == cpu::bits(to);
 }
 
@@ -101,7 +88,7 @@ bool scale_holds(const TestDevice& device, float cap) {
   const Array<float> device_x = device.array(x);
   device.kernels().scale({device_x.data(), std::ssize(x), 3.5f, cap}, device.stream());
   device.finish();
-  compute(ScaleOp{x.data(), std::ssize(x), 3.5f, cap});
+  compute_on_core(ScaleOp{x.data(), std::ssize(x), 3.5f, cap});
   return cpu::bits(device_x.values()) == cpu::bits(x);
 }
 
@@ -122,7 +109,7 @@ bool scale_by_experts_holds(const TestDevice& device) {
   }
   ScaleOp op{.x = x.data(), .n = std::ssize(x), .scale = 1, .cols = kCols};
   op.experts = {.experts = 8, .used = kUsed, .weights = weights.data(), .pairs = pairs.data(), .tokens = tokens.data()};
-  compute(op);
+  compute_on_core(op);
   return cpu::bits(x) == cpu::bits(expected) && cpu::bits(device_x.values()) == cpu::bits(x);
 }
 
@@ -130,7 +117,7 @@ bool scale_by_experts_holds(const TestDevice& device) {
 bool highest_holds(const TestDevice& device, std::int64_t cols, std::int64_t begin, std::int64_t end) {
   constexpr std::int64_t kRows = 6;
   constexpr float kNone = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
-  std::vector<float> x = reals(static_cast<std::size_t>(kRows * cols), static_cast<unsigned>(cols));
+  std::vector<float> x = reals(kRows * cols, static_cast<unsigned>(cols));
   const auto row = [&](std::int64_t i) { return std::span(x).subspan(static_cast<std::size_t>(i * cols), static_cast<std::size_t>(cols)); };
   for (float& value : row(1)) value = std::round(value);  // many are equal
   std::ranges::fill(row(2), kNone);
@@ -142,7 +129,7 @@ bool highest_holds(const TestDevice& device, std::int64_t cols, std::int64_t beg
   const Array<Highest> device_out = device.array(expected);
   device.kernels().highest({device_x.data(), kRows, cols, begin, end, device_out.data()}, device.stream());
   device.finish();
-  compute(HighestOp{x.data(), kRows, cols, expected.data(), {begin, end}});
+  compute_on_core(HighestOp{x.data(), kRows, cols, expected.data(), {begin, end}});
   return std::ranges::equal(device_out.values(), expected, [](const Highest& a, const Highest& b) {
     return a.column == b.column && std::bit_cast<std::uint32_t>(a.value) == std::bit_cast<std::uint32_t>(b.value);
   });

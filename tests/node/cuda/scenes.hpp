@@ -7,10 +7,24 @@
 #include <string>
 #include <vector>
 
+#include "node/cpu/cpu_unit.hpp"
 #include "node/cuda/device/device.hpp"
+#include "tests/finish.hpp"
 #include "tests/node/cpu/kernels/support.hpp"
 
 namespace yamata::cuda {
+
+/// The reference: one thread with the scalar kernels.
+inline void compute_on_core(const Op& op) {
+  CpuUnit unit({-1}, cpu::Isa::kScalar);
+  unit.start(std::span(&op, 1), nullptr);
+  finish(unit);
+}
+
+inline std::vector<float> reals(std::int64_t count, unsigned seed) {
+  cpu::Random random(seed);
+  return cpu::random_floats(random, static_cast<std::size_t>(count));
+}
 
 /// Memory that kernels read or write: that of the emulated device ends where a page begins that nobody may touch.
 template <class T>

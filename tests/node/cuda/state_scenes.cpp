@@ -2,23 +2,10 @@
 #include <algorithm>
 #include <array>
 
-#include "node/cpu/cpu_unit.hpp"
-#include "tests/finish.hpp"
 #include "tests/node/cuda/scenes.hpp"
 
 namespace yamata::cuda {
 namespace {
-
-void compute_on_core(const Op& op) {
-  CpuUnit unit({-1}, cpu::Isa::kScalar);
-  unit.start(std::span(&op, 1), nullptr);
-  finish(unit);
-}
-
-std::vector<float> some_reals(std::int64_t count, unsigned seed) {
-  cpu::Random random(seed);
-  return cpu::random_floats(random, static_cast<std::size_t>(count));
-}
 
 constexpr std::int64_t kRows = 5, kInputs = 6, kStates = 3, kAside = 1;
 
@@ -39,9 +26,9 @@ const std::vector<StateStep>& tree_of_steps() {
 /// Memory of a layer, on the device and of a core.
 struct LayerMemory {
   LayerMemory(const TestDevice& device, const StateShape& shape)
-      : states(some_reals(kStates * shape.state_floats(), 1)),
-        columns(some_reals((kInputs + 3 * kStates) * shape.channels(), 2)),
-        updates(some_reals(kInputs * shape.update_floats(), 3)),
+      : states(reals(kStates * shape.state_floats(), 1)),
+        columns(reals((kInputs + 3 * kStates) * shape.channels(), 2)),
+        updates(reals(kInputs * shape.update_floats(), 3)),
         device_states(device.array(states)),
         device_columns(device.array(columns)),
         device_updates(device.array(updates)) {}
@@ -68,12 +55,11 @@ Array<DeviceStep> device_steps(const TestDevice& device) {
 bool inputs_hold(const TestDevice& device, const StateShape& shape, OpRange keys, OpRange heads, std::int64_t before) {
   LayerMemory layer(device, shape);
   const std::int64_t each = before > 0 ? 2 : shape.heads, row = before > 0 ? 4 * ((shape.heads + before) / 2 + 1) : 2 * shape.heads;
-  const std::vector<float> x = some_reals(kRows * shape.channels(), 4);
-  std::vector<float> gates = some_reals(kRows * row, 5), out = some_reals(kRows * shape.input_floats(), 6);
+  const std::vector<float> x = reals(kRows * shape.channels(), 4);
+  std::vector<float> gates = reals(kRows * row, 5), out = reals(kRows * shape.input_floats(), 6);
   gates[static_cast<std::size_t>(each)] = 30;  // where the logarithm of the decay's gate is not computed
-  const std::array<std::vector<float>, 3> taps{some_reals(shape.keys() * 4, 7), some_reals(shape.keys() * 4, 8),
-                                               some_reals(shape.values() * 4, 9)};
-  const std::vector<float> rate = some_reals(shape.heads, 10), bias = some_reals(shape.heads, 11);
+  const std::array<std::vector<float>, 3> taps{reals(shape.keys() * 4, 7), reals(shape.keys() * 4, 8), reals(shape.values() * 4, 9)};
+  const std::vector<float> rate = reals(shape.heads, 10), bias = reals(shape.heads, 11);
   const Array<float> device_x = device.array(x), device_gates = device.array(gates), device_out = device.array(out),
                      device_rate = device.array(rate), device_bias = device.array(bias), queries = device.array(taps[0]),
                      its_keys = device.array(taps[1]), values = device.array(taps[2]);
@@ -111,8 +97,8 @@ bool inputs_hold(const TestDevice& device, const StateShape& shape, OpRange keys
 
 bool rule_holds(const TestDevice& device, const StateShape& shape, OpRange heads) {
   LayerMemory layer(device, shape);
-  const std::vector<float> inputs = some_reals(kRows * shape.input_floats(), 4);
-  std::vector<float> out = some_reals(kRows * shape.values(), 5);
+  const std::vector<float> inputs = reals(kRows * shape.input_floats(), 4);
+  std::vector<float> out = reals(kRows * shape.values(), 5);
   const Array<float> device_inputs = device.array(inputs), device_out = device.array(out);
   const Array<float> aside = device.array(static_cast<std::size_t>(kAside * shape.state_floats()), 7.0f);
   const Array<DeviceStep> steps = device_steps(device);
@@ -138,8 +124,8 @@ bool rule_holds(const TestDevice& device, const StateShape& shape, OpRange heads
 
 bool gates_hold(const TestDevice& device, std::int64_t dim, bool normed) {
   constexpr std::int64_t kHeads = 3;
-  std::vector<float> x = some_reals(kRows * kHeads * dim, 1);
-  const std::vector<float> gate = some_reals(kRows * kHeads * 2 * dim, 2), norm = some_reals(dim, 3);
+  std::vector<float> x = reals(kRows * kHeads * dim, 1);
+  const std::vector<float> gate = reals(kRows * kHeads * 2 * dim, 2), norm = reals(dim, 3);
   const Array<float> device_x = device.array(x), device_gate = device.array(gate), device_norm = device.array(norm);
   device.kernels().gate_heads({device_x.data(), kRows, kHeads, dim, device_gate.data() + dim, 2 * kHeads * dim, 2 * dim,
                                normed ? device_norm.data() : nullptr, 1e-5f, 1, 3},
@@ -160,8 +146,8 @@ bool gates_hold(const TestDevice& device, std::int64_t dim, bool normed) {
 
 bool ungate_holds(const TestDevice& device, std::int64_t dim) {
   constexpr std::int64_t kHeads = 3;
-  const std::vector<float> x = some_reals(kRows * kHeads * 2 * dim, 1);
-  std::vector<float> out = some_reals(kRows * kHeads * dim, 2);
+  const std::vector<float> x = reals(kRows * kHeads * 2 * dim, 1);
+  std::vector<float> out = reals(kRows * kHeads * dim, 2);
   const Array<float> device_x = device.array(x), device_out = device.array(out);
   device.kernels().ungate({device_x.data(), kRows, kHeads, dim, device_out.data(), 1, 3}, device.stream());
   device.finish();
