@@ -20,6 +20,7 @@ struct ScratchNeeds {
   std::int64_t widest = 0;  ///< columns of the widest matrix
   std::int64_t heads = 0, head_dim = 0;
   std::int64_t logits = 0;  ///< floats of logits of a run
+  bool scores = false;      ///< an index scores cells
 };
 
 class ComputeUnit;

@@ -17,16 +17,21 @@ inline constexpr std::int64_t kDeviceBlockBytes = 32 + 4 + 4;
 /// Limit for attention's partial results by segments; beyond it, rows are computed in several passes.
 inline constexpr std::size_t kMaxDevicePartialBytes = 64 << 20;
 
-/// For runs in a cache of `cells` cells: a quantized and a float input, attention's partial results, the staging buffer for
-/// weights, and logits of which only the highest is read.
+/// Limit for an index's scores of cells, unless those of one row are more; beyond it, rows are scored in several passes.
+inline constexpr std::size_t kMaxDeviceScoreBytes = 16 << 20;
+
+/// For runs in a cache of `cells` cells: a quantized and a float input, attention's partial results, an index's scores, the staging buffer
+/// for weights, and logits of which only the highest is read.
 inline std::uint64_t device_scratch_bytes(const ScratchNeeds& needs, std::int64_t cells) {
   constexpr std::int64_t kFloat = sizeof(float);
   const std::int64_t blocks = (needs.widest + 31) / 32, segments = (cells + kAttentionSegment - 1) / kAttentionSegment;
   const std::int64_t row = std::max<std::int64_t>(1, segments) * needs.heads * (needs.head_dim + 2) * kFloat;
   const std::int64_t partials = std::max(row, std::min<std::int64_t>(kMaxDevicePartialBytes, needs.rows * row));
+  const std::int64_t scores =
+      needs.scores ? std::max(cells * kFloat, std::min<std::int64_t>(kMaxDeviceScoreBytes, needs.rows * cells * kFloat)) : 0;
   const std::int64_t logits = std::min<std::int64_t>(kMaxDeviceLogitBytes, needs.logits * kFloat);
   return kDeviceStagingBytes +
-         static_cast<std::uint64_t>(needs.rows * (blocks * kDeviceBlockBytes + needs.widest * kFloat) + partials + logits);
+         static_cast<std::uint64_t>(needs.rows * (blocks * kDeviceBlockBytes + needs.widest * kFloat) + partials + scores + logits);
 }
 
 }  // namespace yamata

@@ -207,6 +207,27 @@ struct StoreOp {
   OpRange queries{}, keys{};         ///< heads that are rotated and stored
 };
 
+/// Each row picks the visible cells with the highest scores, of equal ones the first: as many as there are in its `picked`, in position
+/// order. A cell's score is the sum of weight * max(0, query . key) over the heads of an index, in their order. Divided by rows.
+struct PickOp {
+  const float* q;        ///< [rows][heads][dim]
+  const float* weights;  ///< [rows][heads]
+  std::int64_t rows, heads, dim;
+  std::span<const std::int32_t> const* visible;  ///< [rows], position order
+  std::span<const std::int32_t> const* picked;   ///< [rows]: where the picked cells are written, one row after another
+  void* const* cache;                            ///< of one head: [cell][dim]
+  TensorType type;                               ///< as in StoreOp
+
+  /// Of all rows together.
+  std::int64_t picks() const {
+    std::int64_t count = 0;
+    for (std::int64_t row = 0; row < rows; ++row) count += std::ssize(picked[row]);
+    return count;
+  }
+  /// The memory of `picked`.
+  std::int32_t* to() const { return const_cast<std::int32_t*>(picked[0].data()); }
+};
+
 /// Attention over the visible cells of each row. Divided by rows, heads, and segments of cells.
 struct AttentionOp {
   const float* q;  ///< [rows][q_heads * head_dim]
@@ -222,6 +243,8 @@ struct AttentionOp {
   float softcap = 0;             ///< c: scores become c tanh(score / c); 0: off
   const float* sinks = nullptr;  ///< [q_heads]: an additional score that has a weight but no value
   OpRange heads{};               ///< query heads that are computed
+  /// The cells of which a PickOp in the list picks the visible ones; null: the visible ones are known. Only their number is known before.
+  std::span<const std::int32_t> const* picked_of = nullptr;
 
   std::int64_t heads_per_kv() const { return group > 0 ? group : q_heads / kv_heads; }
 };
@@ -287,7 +310,8 @@ struct BarrierOp {
   int own;  ///< number of this unit among them
 };
 
-using Op = std::variant<EmbedOp, LinearOp, StoreOp, AttentionOp, AttentionPartOp, MergeAttentionOp, GatherOp, AllGatherOp, ReadOp, PackOp,
-                        NormOp, ResizeOp, AddOp, RouterOp, ScaleOp, HighestOp, BarrierOp, StateInputsOp, DeltaRuleOp, HeadGateOp, UngateOp>;
+using Op =
+    std::variant<EmbedOp, LinearOp, StoreOp, AttentionOp, AttentionPartOp, MergeAttentionOp, GatherOp, AllGatherOp, ReadOp, PackOp, NormOp,
+                 ResizeOp, AddOp, RouterOp, ScaleOp, HighestOp, BarrierOp, StateInputsOp, DeltaRuleOp, HeadGateOp, UngateOp, PickOp>;
 
 }  // namespace yamata

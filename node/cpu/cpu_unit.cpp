@@ -128,6 +128,7 @@ CpuUnit::CpuUnit(const std::vector<int>& cpus, cpu::Isa isa, std::vector<int> no
       nodes_(std::move(nodes)),
       rules_(cpus.size()),
       attention_(kernels_, static_cast<int>(cpus.size())),
+      picks_(kernels_, static_cast<int>(cpus.size())),
       pieces_(static_cast<int>(cpus.size())),
       input_(kernels_, pool_, cpus.size(), slowdown_),
       pool_(cpus) {}
@@ -137,7 +138,8 @@ std::uint64_t CpuUnit::scratch_bytes(const ScratchNeeds& needs, int threads) {
   const std::int64_t quantized = cpu::QuantizedRows::blocks_of(needs.widest) * cpu::kActivationBlockBytes * needs.rows;
   const std::int64_t partial =
       threads < 2 ? 0 : std::min(AttentionPlan::kMaxKeptFloats, needs.rows * needs.heads * kSegments * (needs.head_dim + 2));
-  return static_cast<std::uint64_t>(quantized) + static_cast<std::uint64_t>(partial) * sizeof(float);
+  const std::int64_t scores = needs.scores ? PickCells::kMostScores : 0;
+  return static_cast<std::uint64_t>(quantized) + static_cast<std::uint64_t>(partial + scores) * sizeof(float);
 }
 
 std::size_t CpuUnit::packed_bytes(const Matrix& m) const {
@@ -181,6 +183,7 @@ void CpuUnit::start(std::span<const Op> ops, const std::atomic<bool>* stop) {
   reserve_panels(ops);
   input_.prepare(ops, stop, declined_);
   attention_.prepare(ops);
+  picks_.prepare(ops);
   ops_ = ops;
   stop_ = stop;
   was_stopped_ = false;
@@ -287,6 +290,8 @@ void CpuUnit::run(const StoreOp& op, int thread) {
 }
 
 void CpuUnit::run(const AttentionOp& op, int thread) { attention_.run(op, thread, pool_, pieces_); }
+
+void CpuUnit::run(const PickOp& op, int thread) { picks_.run(op, thread, pool_); }
 
 void CpuUnit::run(const AttentionPartOp& op, int thread) { attention_.run(op, thread); }
 

@@ -8,6 +8,7 @@
 #include "node/cpu/attention.hpp"
 #include "node/cpu/kernels/state_kernels.hpp"
 #include "node/cpu/linear_input.hpp"
+#include "node/cpu/pick_cells.hpp"
 #include "node/cpu/piece_queues.hpp"
 #include "node/cpu/slowdown.hpp"
 #include "node/cpu/thread_pool.hpp"
@@ -65,6 +66,7 @@ class CpuUnit final : public ComputeUnit {
   void run(const DeltaRuleOp& op, int thread);
   void run(const HeadGateOp& op, int thread);
   void run(const UngateOp& op, int thread);
+  void run(const PickOp& op, int thread);
   void multiply(const LinearOp& op, const LinearOp::Part& part, ThreadShare outputs, std::int64_t expert, std::byte* panel);
 
   const cpu::KernelTable& kernels_;
@@ -78,6 +80,7 @@ class CpuUnit final : public ComputeUnit {
   };
   std::vector<RuleMemory> rules_;  // [thread]
   Attention attention_;
+  PickCells picks_;
   PieceQueues pieces_;
   std::span<const Op> ops_;
   const std::atomic<bool>* stop_ = nullptr;

@@ -86,6 +86,7 @@ class OpCutter {
   void cut_op(const DeltaRuleOp& op);
   void cut_op(const HeadGateOp& op);
   void cut_op(const UngateOp& op);
+  void cut_op(const PickOp& op);
   template <class AnyOp>
   void cut_op(const AnyOp& op) {
     cut_alone(op);
@@ -123,6 +124,7 @@ class OpCutter {
   LinearOp part_of(const LinearOp& op, std::size_t unit, const PartCuts& outputs);
   void cut_input_alone(const LinearOp& op);
   void cut_heads(const AttentionOp& op, const Cut& heads, const UnitAccess& cells);
+  void wait_for_picks(const AttentionOp& op);
   void cut_segments(const AttentionOp& op, std::int64_t segments, int label);
   void cut_parts(const AttentionPartOp& op, const Segments& segments);
   void reserve();

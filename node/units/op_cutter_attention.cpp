@@ -139,7 +139,33 @@ int OpCutter::label_of(const AttentionOp& op) {
                         .context = context_bucket_of(most_cells(op))});
 }
 
+/// Each unit picks for its rows.
+void OpCutter::cut_op(const PickOp& op) {
+  const Cut rows = cut_of(op.rows, 1, shares_.of(UnitShares::kOther));
+  const auto floats = [&](std::int64_t width) { return static_cast<std::size_t>(op.rows * width) * sizeof(float); };
+  access(std::array{UnitAccess::whole(op.q, floats(op.heads * op.dim), false), UnitAccess::whole(op.weights, floats(op.heads), false),
+                    UnitAccess::whole(op.cache, sizeof(void*), false),
+                    UnitAccess::whole(op.to(), static_cast<std::size_t>(op.picks()) * sizeof(std::int32_t), true)});
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+    if (rows.count(unit) == 0) continue;
+    PickOp part = op;
+    part.rows = rows.count(unit);
+    part.q += rows.at[unit] * op.heads * op.dim, part.weights += rows.at[unit] * op.heads;
+    part.visible += rows.at[unit], part.picked += rows.at[unit];
+    lists_[unit].push_back(part);
+  }
+}
+
+/// All units attend to what each has picked.
+void OpCutter::wait_for_picks(const AttentionOp& op) {
+  if (!op.picked_of) return;
+  std::size_t bytes = 0;
+  for (std::int64_t row = 0; row < op.rows; ++row) bytes += op.visible[row].size_bytes();
+  access(std::array{UnitAccess::whole(op.visible[0].data(), bytes, false)});
+}
+
 void OpCutter::cut_op(const AttentionOp& op) {
+  wait_for_picks(op);
   const bool as_products = heads_ && heads_->whole_groups && heads_->store->q == op.q && heads_->queries.at[units_.size()] == op.q_heads;
   const int label = label_of(op);
   const auto shares = shares_.of(label);

@@ -79,6 +79,18 @@ struct AttentionArgs {
   float softcap;              ///< c: scale * product becomes c tanh(scale * product / c); 0: none
 };
 inline constexpr std::int64_t kAttentionChunk = 128;
+
+/// Scores of cells for a token in sparse attention: scores[i] = the sum of weight * max(0, query . key) over the heads, in order, with
+/// fused multiply-adds from 0 on.
+struct IndexArgs {
+  const float *q, *weights;   ///< [heads][dim], [heads]
+  const std::int32_t* cells;  ///< [count]
+  std::int64_t count;
+  const void* k;    ///< [cell][dim]
+  TensorType type;  ///< as in AttentionArgs
+  std::int64_t heads, dim;
+  float* scores;  ///< [count]
+};
 inline constexpr std::int64_t kAttentionQueries = 32;
 
 struct KernelTable {
@@ -116,6 +128,7 @@ struct KernelTable {
   void (*finish_attention)(const AttentionRow& row, std::int64_t heads, std::int64_t head_dim, const float* sinks, float* out);
   /// Writes `n` floats (head_dim) into a cell of a plane: F32, F16 (rounded to nearest), or Q8_0 as GGUF defines it.
   void (*store_cell)(const float* x, std::int64_t n, TensorType type, void* plane, std::int64_t cell);
+  void (*index_scores)(const IndexArgs&);
 };
 
 /// Whether this machine's processor is AMD's.

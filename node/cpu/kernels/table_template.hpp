@@ -4,14 +4,15 @@
 #include "node/cpu/kernels/attention_template.hpp"
 #include "node/cpu/kernels/blocks.hpp"
 #include "node/cpu/kernels/float_matmul_template.hpp"
+#include "node/cpu/kernels/index_template.hpp"
 #include "node/cpu/kernels/ops_template.hpp"
 
 namespace yamata::cpu {
 namespace {
 
 constexpr KernelTable make_table(Isa isa) {
-  KernelTable t{isa,         kRows,     kTileColumns, {},           quantize,  encode_blocks,   decode_blocks,    block_squares,
-                inverse_rms, scale_mul, activate,     exponentials, attention, merge_attention, finish_attention, store_cell};
+  KernelTable t{isa,       kRows,    kTileColumns, {},        quantize,        encode_blocks,    decode_blocks, block_squares, inverse_rms,
+                scale_mul, activate, exponentials, attention, merge_attention, finish_attention, store_cell,    index_scores};
   t.matmul[static_cast<int>(TensorType::F32)] = matmul_floats<WeightsF32>;
   t.matmul[static_cast<int>(TensorType::F16)] = matmul_floats<WeightsF16>;
   t.matmul[static_cast<int>(TensorType::BF16)] = matmul_floats<WeightsBF16>;

@@ -16,7 +16,7 @@
 namespace yamata::cuda {
 
 /// Kinds of scratch memory. Operations use it one after another; it has the size that the largest one needed.
-enum class Scratch { kQuantized, kPanels, kSource, kPartials, kOwnSlice, kSlices, kWhole, kKept, kCount };
+enum class Scratch { kQuantized, kPanels, kSource, kPartials, kOwnSlice, kSlices, kWhole, kScores, kKept, kCount };
 
 class UnitMemory {
  public:

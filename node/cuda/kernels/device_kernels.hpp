@@ -260,6 +260,28 @@ struct UngateArgs {
   std::int64_t begin, end;
 };
 
+/// Scores of PickOp: of row r, for cells[begins[r]] up to cells[begins[r + 1]], from scores + r * stride on.
+struct IndexScoreArgs {
+  const float *q, *weights;
+  std::int64_t rows, heads, dim;
+  const std::int64_t* begins;
+  const std::int32_t* cells;
+  const void* cache;
+  TensorType type;
+  float* scores;
+  std::int64_t stride, most;  ///< most: cells of a row
+};
+
+/// The choice of PickOp: those of row r are written from to[to_begins[r]] up to to[to_begins[r + 1]].
+struct PickArgs {
+  const float* scores;
+  std::int64_t stride, rows;
+  const std::int64_t* begins;
+  const std::int32_t* cells;
+  const std::int64_t* to_begins;
+  std::int32_t* to;
+};
+
 /// A flag of a barrier, in mapped memory.
 struct FlagArgs {
   std::uint32_t* flag;
@@ -291,6 +313,8 @@ struct DeviceKernels {
   void (*delta_rule)(const DeltaRuleArgs&, Stream);
   void (*gate_heads)(const HeadGateArgs&, Stream);
   void (*ungate)(const UngateArgs&, Stream);
+  void (*index_scores)(const IndexScoreArgs&, Stream);
+  void (*pick)(const PickArgs&, Stream);
   void (*raise_flag)(const FlagArgs&, Stream);  ///< sets it to 1, with release semantics for the host
   void (*await_flag)(const FlagArgs&, Stream);  ///< waits until it is 1, with acquire semantics
 };

@@ -5,6 +5,7 @@
 #include "node/cuda/kernels/formats.hpp"
 #include "node/cuda/kernels/highest.hpp"
 #include "node/cuda/kernels/input.hpp"
+#include "node/cuda/kernels/pick.hpp"
 #include "node/cuda/kernels/residual.hpp"
 #include "node/cuda/kernels/states.hpp"
 #include "node/cuda/kernels/store.hpp"
@@ -20,8 +21,9 @@ namespace {
 
 constexpr DeviceKernels make_table() {
   using namespace YAMATA_DEVICE_SET;
-  DeviceKernels t{{},      make_input, encode, decode, copy,         gather,     add_bias,   norm,   resize,     add,       scale,
-                  highest, store,      attend, merge,  state_inputs, delta_rule, gate_heads, ungate, raise_flag, await_flag};
+  DeviceKernels t{{},         make_input, encode, decode,       copy,  gather,     add_bias,  norm,
+                  resize,     add,        scale,  highest,      store, attend,     merge,     state_inputs,
+                  delta_rule, gate_heads, ungate, index_scores, pick,  raise_flag, await_flag};
   t.formats[static_cast<int>(TensorType::F32)] = &kF32;
   t.formats[static_cast<int>(TensorType::F16)] = &kF16;
   t.formats[static_cast<int>(TensorType::BF16)] = &kBF16;

@@ -8,24 +8,36 @@
 namespace yamata::cuda {
 namespace {
 
-const OpContext::Visible& visible_of(OpContext& c, const AttentionOp& op) {
-  const auto [at, is_new] = c.visible.try_emplace({op.visible, op.rows});
+using CellLists = std::span<const std::int32_t> const*;  ///< [rows]
+
+/// `picked_of`: if the cells are picked by this list, those of which they are.
+const OpContext::Visible& visible_of(OpContext& c, CellLists lists, std::int64_t rows, CellLists picked_of = nullptr) {
+  const auto [at, is_new] = c.visible.try_emplace({lists, rows});
   OpContext::Visible& visible = at->second;
   if (!is_new) return visible;
   std::vector<std::int64_t> begins{0};
-  for (std::int64_t row = 0; row < op.rows; ++row) begins.push_back(begins.back() + std::ssize(op.visible[row]));
+  for (std::int64_t row = 0; row < rows; ++row) {
+    begins.push_back(begins.back() + std::ssize(lists[row]));
+    visible.most = std::max<std::int64_t>(visible.most, std::ssize(lists[row]));
+  }
   const auto count = static_cast<std::size_t>(begins.back());
-  auto* const all = reinterpret_cast<std::int32_t*>(c.memory.arguments(count * sizeof(std::int32_t)));
+  auto* const all = reinterpret_cast<std::int32_t*>(c.memory.arguments(picked_of ? 0 : count * sizeof(std::int32_t)));
   visible.begins = c.memory.own(c.memory.put(std::span<const std::int64_t>(begins)), begins.size());
+  if (picked_of) {
+    visible.highest = visible_of(c, picked_of, rows).highest;
+    visible.cells = c.memory.at(lists[0].data(), count);
+    return visible;
+  }
   std::int32_t* cells = all;
-  for (std::int64_t row = 0; row < op.rows; ++row) {
-    cells = std::ranges::copy(op.visible[row], cells).out;
-    visible.most = std::max<std::int64_t>(visible.most, std::ssize(op.visible[row]));
-    for (const std::int32_t cell : op.visible[row]) visible.highest = std::max<std::int64_t>(visible.highest, cell);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    cells = std::ranges::copy(lists[row], cells).out;
+    for (const std::int32_t cell : lists[row]) visible.highest = std::max<std::int64_t>(visible.highest, cell);
   }
   visible.cells = c.memory.own(all, count);
   return visible;
 }
+
+const OpContext::Visible& visible_of(OpContext& c, const AttentionOp& op) { return visible_of(c, op.visible, op.rows, op.picked_of); }
 
 /// The planes of some heads, with cells up to `highest`.
 void* const* planes(OpContext& c, void* const* heads, std::int64_t count, TensorType type, std::int64_t head_dim, std::int64_t highest) {
@@ -84,6 +96,29 @@ bool run(OpContext& c, const StoreOp& op) {
     a.q_rotary = c.memory.at(op.q_rotary, static_cast<std::size_t>((op.rows * op.q_heads - 1) * op.q_rotary_stride + op.rotary_dim));
   c.kernels().store(a, c.stream());
   c.check("storing keys and values");
+  return true;
+}
+
+bool run(OpContext& c, const PickOp& op) {
+  const OpContext::Visible visible = visible_of(c, op.visible, op.rows), picked = visible_of(c, op.picked, op.rows, op.visible);
+  const auto most = static_cast<std::int64_t>(kMaxDeviceScoreBytes / sizeof(float)) / std::max<std::int64_t>(1, visible.most);
+  const std::int64_t step = std::clamp<std::int64_t>(most, 1, std::max<std::int64_t>(1, op.rows));
+  auto* scores =
+      reinterpret_cast<float*>(c.memory.scratch(Scratch::kScores, static_cast<std::size_t>(step * visible.most) * sizeof(float)));
+  const float *q = c.memory.at(op.q, static_cast<std::size_t>(op.rows * op.heads * op.dim)),
+              *weights = c.memory.at(op.weights, static_cast<std::size_t>(op.rows * op.heads));
+  const std::byte* cache =
+      c.memory.at(static_cast<const std::byte*>(op.cache[0]), static_cast<std::size_t>(visible.highest + 1) * row_bytes(op.type, op.dim));
+  std::int32_t* to = c.memory.at(op.to(), static_cast<std::size_t>(op.picks()));
+  for (std::int64_t row = 0; row < op.rows; row += step) {
+    const std::int64_t rows = std::min(step, op.rows - row);
+    c.kernels().index_scores({q + row * op.heads * op.dim, weights + row * op.heads, rows, op.heads, op.dim, visible.begins + row,
+                              visible.cells, cache, op.type, scores, visible.most, visible.most},
+                             c.stream());
+    c.check("scores of an index");
+    c.kernels().pick({scores, visible.most, rows, visible.begins + row, visible.cells, picked.begins + row, to}, c.stream());
+    c.check("picking cells");
+  }
   return true;
 }
 

@@ -66,6 +66,7 @@ bool run(OpContext& context, const StateInputsOp& op);
 bool run(OpContext& context, const DeltaRuleOp& op);
 bool run(OpContext& context, const HeadGateOp& op);
 bool run(OpContext& context, const UngateOp& op);
+bool run(OpContext& context, const PickOp& op);
 
 /// Slices of all who exchange columns, in memory that all of them and the device can access.
 struct Slices {

@@ -149,6 +149,47 @@ bool attention_holds(const TestDevice& device, const CacheShape& s, float softca
   return cpu::bits(out.values()) == cpu::bits(expected);
 }
 
+/// Rows that see 700, no, 513, 128, 200 and 201 cells, and pick at most 200; with `equal`, many cells have equal scores.
+bool picks_hold(const TestDevice& device, TensorType type, std::int64_t heads, bool equal) {
+  constexpr std::int64_t kDim = 64, kCells = 700, kMost = 200;
+  const Cache cache(device, {1, 1, 0, 1, kDim, kCells, type, type}, 9);
+  cpu::Random random(10);
+  std::vector<std::vector<std::int32_t>> cells;
+  std::vector<std::span<const std::int32_t>> visible, picked;
+  std::vector<std::int64_t> begins{0}, to_begins{0};
+  std::vector<std::int32_t> all;
+  for (const std::size_t count : {700u, 0u, 513u, 128u, 200u, 201u}) {
+    auto& row = cells.emplace_back(static_cast<std::size_t>(kCells));
+    std::iota(row.begin(), row.end(), 0);
+    std::ranges::shuffle(row, random);
+    row.resize(count);
+    for (std::size_t i = 0; equal && i < count; ++i) row[i] %= 9;
+    all.insert(all.end(), row.begin(), row.end());
+    begins.push_back(std::ssize(all));
+    to_begins.push_back(to_begins.back() + std::min<std::int64_t>(std::ssize(row), kMost));
+  }
+  std::vector<std::int32_t> expected(static_cast<std::size_t>(to_begins.back()));
+  for (std::size_t row = 0; row < cells.size(); ++row) {
+    visible.emplace_back(cells[row]);
+    picked.emplace_back(expected.data() + to_begins[row], static_cast<std::size_t>(to_begins[row + 1] - to_begins[row]));
+  }
+  const std::int64_t rows = std::ssize(cells);
+  const std::vector<float> q = cpu::random_floats(random, static_cast<std::size_t>(rows * heads * kDim)),
+                           weights = cpu::random_floats(random, static_cast<std::size_t>(rows * heads));
+  const Array<float> device_q = device.array(q), device_weights = device.array(weights),
+                     scores = device.array(static_cast<std::size_t>(rows * kCells), 4.0f);
+  const Array<std::int64_t> device_begins = device.array(begins), device_to = device.array(to_begins);
+  const Array<std::int32_t> device_cells = device.array(all), found = device.array(expected.size(), -1);
+  device.kernels().index_scores({device_q.data(), device_weights.data(), rows, heads, kDim, device_begins.data(), device_cells.data(),
+                                 cache.k[0].data(), type, scores.data(), kCells, kCells},
+                                device.stream());
+  device.kernels().pick({scores.data(), kCells, rows, device_begins.data(), device_cells.data(), device_to.data(), found.data()},
+                        device.stream());
+  device.finish();
+  compute_on_core(PickOp{q.data(), weights.data(), rows, heads, kDim, visible.data(), picked.data(), cache.cpu_planes_k.data(), type});
+  return found.values() == expected;
+}
+
 }  // namespace
 
 std::vector<Scene> cache_scenes() {
@@ -167,6 +208,11 @@ std::vector<Scene> cache_scenes() {
       scenes.push_back({"store, " + name,
                         [=](const TestDevice& device) { return store_holds(device, stored, k == v, k == TensorType::F16 ? 96 : 40); }});
     }
+  }
+  for (const TensorType type : kTypes) {
+    for (const bool equal : {false, true})
+      scenes.push_back({"picked cells, " + std::string(traits(type).name),
+                        [=](const TestDevice& device) { return picks_hold(device, type, type == TensorType::F16 ? 7 : 8, equal); }});
   }
   const CacheShape narrow{2, 6, 0, 12, 16, 300, TensorType::F16, TensorType::F32},
       wide{1, 5, 0, 5, 208, 700, TensorType::F16, TensorType::F16};

@@ -1,0 +1,126 @@
+// The contract of compute units (unit_contract_test.cpp): sparse attention.
+#include <algorithm>
+#include <numeric>
+
+#include "tests/node/unit_contract.hpp"
+#include "tests/node/unit_scene.hpp"
+
+namespace yamata::unit_contract {
+namespace {
+
+/// Rows that see from no cell to more than a segment, and attend to at most kMost of them.
+struct PickScene {
+  static constexpr std::int64_t kHeads = 6, kDim = 64, kCells = 700, kMost = 300;
+
+  /// `whole`: all scores are whole numbers, and many are equal.
+  PickScene(TensorType its_type, bool whole) : type(its_type) {
+    const auto some = whole ? whole_numbers : reals;
+    const std::vector<std::size_t> seen{700, 0, 513, 20, 300, 301, 699};
+    rows = std::ssize(seen);
+    q = some(static_cast<std::size_t>(rows * kHeads * kDim), 1), weights = some(static_cast<std::size_t>(rows * kHeads), 2);
+    keys = some(static_cast<std::size_t>(kCells * kDim), 3);
+    std::ranges::for_each(keys, [&](float& key) { key = whole ? key / 8 : key; });  // or halves of floats could not hold the products
+    const std::size_t cell_bytes = row_bytes(type, kDim);
+    plane.resize(static_cast<std::size_t>(kCells) * cell_bytes);
+    for (std::int64_t cell = 0; cell < kCells; ++cell)
+      cpu::kernels(cpu::Isa::kScalar).store_cell(keys.data() + cell * kDim, kDim, type, plane.data(), cell);
+    cache = plane.data();
+    std::size_t all = 0;
+    for (const std::size_t count : seen) {
+      auto& row = cells.emplace_back(static_cast<std::size_t>(kCells));
+      std::iota(row.begin(), row.end(), 0);
+      std::ranges::shuffle(row, std::mt19937(static_cast<unsigned>(count)));
+      row.resize(count);
+      all += std::min<std::size_t>(count, kMost);
+    }
+    picks.resize(all, -1);
+    std::span<const std::int32_t> left(picks);
+    for (const auto& row : cells) {
+      visible.emplace_back(row);
+      picked.push_back(left.first(std::min<std::size_t>(row.size(), kMost)));
+      left = left.subspan(picked.back().size());
+    }
+    attention.resize(q.size());
+  }
+
+  std::vector<Op> ops() {
+    return {PickOp{q.data(), weights.data(), rows, kHeads, kDim, visible.data(), picked.data(), &cache, type},
+            AttentionOp{.q = q.data(),
+                        .rows = rows,
+                        .q_heads = kHeads,
+                        .kv_heads = 1,
+                        .head_dim = kDim,
+                        .scale = 0.125f,
+                        .visible = picked.data(),
+                        .cache_k = &cache,
+                        .cache_v = &cache,
+                        .k_type = type,
+                        .v_type = type,
+                        .out = attention.data(),
+                        .picked_of = visible.data()}};
+  }
+  double score(std::int64_t row, std::int32_t cell) const {
+    double sum = 0;
+    for (std::int64_t head = 0; head < kHeads; ++head) {
+      const float *query = q.data() + (row * kHeads + head) * kDim, *key = keys.data() + cell * kDim;
+      const double product = std::inner_product(query, query + kDim, key, 0.0);
+      sum += std::max(0.0, product) * static_cast<double>(weights[static_cast<std::size_t>(row * kHeads + head)]);
+    }
+    return sum;
+  }
+
+  TensorType type;
+  std::int64_t rows = 0;
+  std::vector<float> q, weights, keys, attention;
+  std::vector<std::byte> plane;
+  void* cache = nullptr;
+  std::vector<std::vector<std::int32_t>> cells;
+  std::vector<std::int32_t> picks;
+  std::vector<std::span<const std::int32_t>> visible, picked;
+};
+
+TEST_P(UnitContract, PickedCells_areThoseOfOneThread) {
+  for (const TensorType type : {TensorType::F32, TensorType::F16, TensorType::Q8_0}) {
+    for (const bool whole : {false, true}) {
+      PickScene scene(type, whole), expected(type, whole);
+      run(unit(), scene.ops());
+      run(reference(), expected.ops());
+      EXPECT_EQ(scene.picks, expected.picks) << traits(type).name;
+      EXPECT_EQ(scene.attention, expected.attention) << traits(type).name;
+    }
+  }
+}
+
+TEST(PickedCells, HaveTheHighestScores_andOfEqualOnesTheFirst) {
+  const auto unit = cpu_unit(cpu::choose_isa(), 2);
+  for (const TensorType type : {TensorType::F32, TensorType::F16}) {
+    PickScene scene(type, true);
+    run(*unit, scene.ops());
+    int ties = 0;
+    for (std::int64_t row = 0; row < scene.rows; ++row) {
+      const auto at = static_cast<std::size_t>(row);
+      std::vector<std::size_t> order(scene.cells[at].size());
+      std::iota(order.begin(), order.end(), 0);
+      const auto score = [&](std::size_t place) { return scene.score(row, scene.cells[at][place]); };
+      std::ranges::stable_sort(order, std::ranges::greater(), score);
+      const std::size_t count = scene.picked[at].size();
+      ties += count < order.size() && score(order[count - 1]) == score(order[count]);
+      order.resize(count);
+      std::ranges::sort(order);
+      for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(scene.picked[at][i], scene.cells[at][order[i]]) << row << ", " << i;
+    }
+    EXPECT_GT(ties, 0);
+  }
+}
+
+/// Weights of a damaged file.
+TEST(PickedCells, OfWhatIsNoNumber_areSome) {
+  const auto unit = cpu_unit(cpu::choose_isa(), 1);
+  PickScene scene(TensorType::F32, false);
+  std::ranges::fill(scene.weights, std::numeric_limits<float>::quiet_NaN());
+  run(*unit, std::vector<Op>{scene.ops().front()});
+  EXPECT_EQ(std::ranges::count(scene.picks, -1), 0);
+}
+
+}  // namespace
+}  // namespace yamata::unit_contract
