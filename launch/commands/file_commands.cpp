@@ -58,6 +58,8 @@ void print_model(const gguf::File& file, const Hyperparameters& h) {
   print_out("\nmodel\n  family {}, {} layers, {} heads, {} key/value heads\n", h.family->name, h.layers, h.heads, h.kv_heads);
   if (mixed > 0) print_out("  {} experts in {} layers; each token uses {}\n", h.layer.experts, mixed, h.layer.experts_used);
   if (h.is_latent()) print_out("  latent attention, {} cached values per token and layer\n", h.head_dim);
+  if (h.is_sparse())
+    print_out("  sparse attention to {} tokens, picked by an index of {} cached values\n", h.layer.picked, h.layer.index_dim);
   const std::int64_t recurrent = recurrent_layers(h, {0, h.layers});
   const auto state_bytes = static_cast<double>(recurrent * h.state.state_floats()) * sizeof(float);
   if (recurrent > 0) print_out("  a gated delta rule in {} layers, with {:.1f} MiB in a state\n", recurrent, state_bytes / (1 << 20));

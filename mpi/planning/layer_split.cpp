@@ -113,11 +113,18 @@ class EvenSplit {
 std::vector<double> layer_costs(const gguf::File& file, const Hyperparameters& h, const Workload& work) {
   const auto prompt = static_cast<double>(work.prompt_tokens), generated = static_cast<double>(work.generated_tokens);
   const double text = prompt + generated;
-  // Each token's attention reads the layer's cache of the tokens before it, or of those in its window; each run reads and writes its state.
+  // Each token's attention reads the layer's cache of the tokens before it, or of those in its window or picked; each run reads and writes
+  // its state.
   const auto attention = [&](const LayerSpec& layer) {
     if (layer.recurrent) return 2.0 * sizeof(float) * static_cast<double>(h.state.state_floats()) * generated;
-    const double seen = layer.window > 0 ? std::min(text, static_cast<double>(layer.window)) : text;
-    return work.cache_bytes_per_token * seen * (text - seen / 2);
+    const auto read = [&](std::int64_t most) {
+      const double seen = most > 0 ? std::min(text, static_cast<double>(most)) : text;
+      return work.cache_bytes_per_token * seen * (text - seen / 2);
+    };
+    if (layer.picked == 0) return read(layer.window);
+    const double index =
+        layer.index_heads > 0 ? static_cast<double>(layer.index_dim) / static_cast<double>(h.head_dim + layer.index_dim) : 0;
+    return index * read(0) + (1 - index) * read(layer.picked);
   };
   std::vector<double> cost;
   for (std::int64_t i = 0; i < h.layers; ++i) {

@@ -187,8 +187,11 @@ std::int64_t most_query_heads(const Hyperparameters& h, LayerRange layers, const
 
 std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch, int threads, const Shard& shard) {
   const std::int64_t floats = StageBuffers::of(h, range, shard).floats(batch, batch);
-  const ScratchNeeds needs{
-      .rows = batch, .widest = h.widest_input(), .heads = most_query_heads(h, range, shard), .head_dim = h.widest_head()};
+  const ScratchNeeds needs{.rows = batch,
+                           .widest = h.widest_input(),
+                           .heads = most_query_heads(h, range, shard),
+                           .head_dim = h.widest_head(),
+                           .scores = h.is_sparse()};
   return static_cast<std::uint64_t>(floats) * sizeof(float) + CpuUnit::scratch_bytes(needs, threads);
 }
 
@@ -212,7 +215,8 @@ RankBytes device_bytes(const ModelFile& model, LayerRange layers, const Shard& s
                                         .widest = model.h.widest_input(),
                                         .heads = most_query_heads(model.h, layers, shard),
                                         .head_dim = model.h.widest_head(),
-                                        .logits = batch * StageBuffers::of(model.h, layers, shard).logits},
+                                        .logits = batch * StageBuffers::of(model.h, layers, shard).logits,
+                                        .scores = model.h.is_sparse()},
                                        cells);
   bytes.weights = 0;
   for (const FoundTensor& found : find_tensors(model.file, model.h, layers, shard))

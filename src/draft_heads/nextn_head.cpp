@@ -26,7 +26,8 @@ void require_all_read(const gguf::File& file, const ModelFile& target) {
     if (found.scale) read.insert(found.scale->name);
   }
   for (const gguf::Tensor& tensor : file.tensors()) {
-    if (tensor.name.starts_with(layer) && !read.contains(tensor.name))
+    const bool of_index = target.h.is_sparse() && tensor.name.starts_with(layer + "indexer.");  // here all tokens are attended to
+    if (tensor.name.starts_with(layer) && !read.contains(tensor.name) && !of_index)
       throw ModelError(
           fmt::format("{}: tensor {} is not supported; without it, the layer would give other guesses", file.name(), tensor.name));
   }

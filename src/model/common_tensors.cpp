@@ -20,6 +20,7 @@ bool norms_own_keys(const LayerSpec& spec) { return norms_heads(spec) && !spec.r
 /// All heads have weights together: of one norm of them all, or of a norm each.
 bool norms_tokens(const LayerSpec& spec) { return spec.qk_norm == QkNorm::kToken || spec.qk_norm == QkNorm::kEachHead; }
 bool is_latent(const LayerSpec& spec) { return spec.latent_rank > 0; }
+bool has_index(const LayerSpec& spec) { return spec.index_heads > 0; }
 bool has_own_keys(const LayerSpec& spec) { return attends(spec) && spec.latent_rank == 0 && !spec.reads_cache; }
 bool has_own_values(const LayerSpec& spec) { return has_own_keys(spec) && !spec.values_from_keys; }
 bool has_query_rank(const LayerSpec& spec) { return spec.query_rank > 0; }
@@ -95,6 +96,11 @@ constexpr TensorRow kTensors[] = {
     vector(kLatentNorm, "attn_kv_a_norm.weight", kLatentRank, is_latent),
     per_head(kKeyUp, "attn_k_b.weight", kLatentRank, kPlain),
     per_head(kValueUp, "attn_v_b.weight", kValueDim, kLatentRank),
+    matrix(kIndexQ, "indexer.attn_q_b.weight", kIndexQueries, kQueryRank, has_index),
+    matrix(kIndexK, "indexer.attn_k.weight", kIndexDim, kDim, has_index),
+    vector(kIndexNorm, "indexer.k_norm.weight", kIndexDim, has_index),
+    vector(kIndexNormBias, "indexer.k_norm.bias", kIndexDim, has_index),
+    matrix(kIndexWeights, "indexer.proj.weight", kIndexHeads, kDim, has_index),
     matrix(kRuleQueries, "attn_qkv.weight", kStateKeys, kDim, is_recurrent, Fusion::kState, "attn_qkv.weight"),
     matrix(kRuleKeys, "attn_qkv.weight", kStateKeys, kDim, is_recurrent, Fusion::kState, "attn_qkv.weight"),
     matrix(kRuleValues, "attn_qkv.weight", kStateValues, kDim, is_recurrent, Fusion::kState, "attn_qkv.weight"),

@@ -6,6 +6,7 @@
 #include "src/gguf/gguf.hpp"
 #include "src/model/family_readers.hpp"
 #include "src/model/gemma4_reader.hpp"
+#include "src/model/sparse_reader.hpp"
 #include "src/model/state_reader.hpp"
 
 namespace yamata {
@@ -169,6 +170,8 @@ const Family kFamilies[] = {
     {"glm4moe", glm4moe(), common_tensors(), read_glm4moe, kNormAfterAttention},
     {"command-r", command_r(), common_tensors(), read_command_r, kOneNorm},
     {"deepseek2", deepseek2(), common_tensors(), read_deepseek2},
+    {"deepseek32", deepseek2(), common_tensors(), read_deepseek32},
+    {"glm-dsa", deepseek2(), common_tensors(), read_glm_dsa},
     {"gpt-oss", gpt_oss(), common_tensors(), read_gpt_oss, kNormAfterAttention},
     {"smollm3", LayerSpec{}, common_tensors(), read_smollm3},
     {"seed_oss", neox(), common_tensors(), nullptr, kNormAfterAttention},

@@ -30,6 +30,11 @@ enum class TensorRole {
   kLatentNorm,
   kKeyUp,
   kValueUp,
+  kIndexQ,
+  kIndexK,
+  kIndexNorm,
+  kIndexNormBias,
+  kIndexWeights,
   kRuleQueries,
   kRuleKeys,
   kRuleValues,
@@ -106,6 +111,9 @@ enum class Extent {
   kRotary,
   kPlain,
   kValueDim,
+  kIndexQueries,  ///< all heads of an index
+  kIndexHeads,
+  kIndexDim,
   kGatedQueries,  ///< queries and gates of attention's results
   kChannelTaps,   ///< of the gated delta rule, like the next
   kStateKeys,

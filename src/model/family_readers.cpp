@@ -166,18 +166,22 @@ void read_llama4(const MetadataReader& reader, Hyperparameters& h) {
   h.query_scale_length = 8192, h.query_scale_offset = 1;
 }
 
-/// Files older than expert_gating_func use DeepSeek-V2's softmax, except GLM 4.7 Flash. With YaRN, a factor in the file scales attention
-/// scores instead of the rotated values.
-void read_deepseek2(const MetadataReader& reader, Hyperparameters& h) {
-  reader.require({"attention.kv_lora_rank", "expert_feed_forward_length", "expert_shared_count"});
-  read_query_scale(reader, h);
-  const bool is_glm = (h.layers == 47 || h.layers == 48) && h.vocabulary == 154880;
-  if (is_glm && reader.count_or_none("expert_gating_func", 3) == 0) h.layer.router = RouterKind::kSigmoid;
+/// With YaRN, a factor in the file scales attention scores instead of the rotated values.
+void read_latent_scores(const MetadataReader& reader, Hyperparameters& h) {
   const float grown = h.rope.kind == RopeScaling::Kind::kYarn ? std::log(h.rope.factor) : 0.0f;
   const float rotated = 1.0f + 0.1f * grown, multiplier = reader.real_or_none("rope.scaling.yarn_log_multiplier");
   float scale = h.rope.attention_factor * (multiplier != 0 ? 1.0f + multiplier * grown : rotated);
   if (multiplier != 0) h.rope.attention_factor /= rotated;
   h.layer.attention_scale = scale * scale / std::sqrt(static_cast<float>(h.query_dim()));
+}
+
+/// Files older than expert_gating_func use DeepSeek-V2's softmax, except GLM 4.7 Flash.
+void read_deepseek2(const MetadataReader& reader, Hyperparameters& h) {
+  reader.require({"attention.kv_lora_rank", "expert_feed_forward_length", "expert_shared_count"});
+  read_query_scale(reader, h);
+  const bool is_glm = (h.layers == 47 || h.layers == 48) && h.vocabulary == 154880;
+  if (is_glm && reader.count_or_none("expert_gating_func", 3) == 0) h.layer.router = RouterKind::kSigmoid;
+  read_latent_scores(reader, h);
 }
 
 /// Some converters leave the publisher's scale out.

@@ -201,6 +201,8 @@ LayerSpec Hyperparameters::layer_at(std::int64_t index) const {
   if (unrotated_period > 0 && index % unrotated_period == unrotated_period - 1) spec.rope = RopeKind::kNone;
   spec.recurrent = at < recurrent.size() && recurrent[at];
   if (spec.recurrent) spec.output_gate = false;
+  if (index >= layers) spec.picked = 0;  // a layer that only guesses sees all tokens
+  if (spec.picked == 0 || (at < indexed.size() && !indexed[at])) spec.index_heads = 0;
   spec.reads_cache = cache_layer(index) != index;
   spec.values_from_keys = at < tied_values.size() && tied_values[at] && !spec.reads_cache;
   return spec;

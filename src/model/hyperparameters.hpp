@@ -46,6 +46,7 @@ struct Hyperparameters {
   std::int64_t expert_period = 1;                               ///< of this many layers, only the last has experts
   StateShape state;                                             ///< of layers with a gated delta rule
   std::vector<bool> recurrent;                                  ///< which layers these are; empty: none
+  std::vector<bool> indexed;                                    ///< with sparse attention, which layers have an index; empty: all
   RopeScaling rope;
   float embedding_scale = 1, logit_scale = 1, logit_softcap = 0;
   std::vector<std::int32_t> suppressed;  ///< tokens that are never generated: their logits are minus infinity
@@ -55,6 +56,7 @@ struct Hyperparameters {
 
   bool is_recurrent() const { return state.heads > 0; }
   bool is_latent() const { return layer.latent_rank > 0; }
+  bool is_sparse() const { return layer.picked > 0; }
   // Sizes of a head: of its projection, and of attention's result. head_dim is the size in the cache.
   std::int64_t query_dim() const { return is_latent() ? layer.plain_dim + rotary_dim : head_dim - padding; }
   std::int64_t value_dim() const { return is_latent() ? layer.value_dim : head_dim - padding; }

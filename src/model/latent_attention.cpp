@@ -29,24 +29,29 @@ void LayerOps::number_heads(std::int64_t rows) {
 }
 
 /// Computes the queries in the form of the cached keys, except their rotated part, and writes the cells.
-void LayerOps::add_latent_heads(const LayerSpec& spec, const WeightSet& w, LinearOp input, std::int64_t rows) {
+void LayerOps::add_latent_heads(const LayerSpec& spec, const WeightSet& w, const LayerCache& cache, LinearOp input, std::int64_t rows) {
   const std::int64_t heads = shard_.query_heads(), cell = h_.head_dim, rotary = h_.rotary_dim, query = h_.query_dim();
   float *latent = buffers_.k.data() + rotary, *low = buffers_.low_queries.data();
   const LinearOp::Part queries{.weight = &w.matrix(kQ), .y = buffers_.q.data()};
   input.parts = {{spec.query_rank > 0 ? LinearOp::Part{.weight = &w.matrix(kQueryDown), .y = low} : queries,
                   {.weight = &w.matrix(kLatent), .y = latent, .stride = cell},
                   {.weight = &w.matrix(kLatentRotary), .y = buffers_.k.data(), .stride = cell}}};
+  if (spec.index_heads > 0) input.parts[3] = {.weight = &w.matrix(kIndexK), .y = buffers_.index_k.data()};
+  if (spec.index_heads > 0 && cache.picked) input.parts[4] = {.weight = &w.matrix(kIndexWeights), .y = buffers_.index_weights.data()};
   ops_.push_back(input);
   if (spec.query_rank > 0) {
-    ops_.push_back(LinearOp{.x = low,
-                            .rows = rows,
-                            .cols = spec.query_rank,
-                            .parts = {{queries, {}, {}}},
-                            .add = false,
-                            .norm = w.vector(kQueryDownNorm),
-                            .epsilon = h_.epsilon,
-                            .input = buffers_.input.data()});
+    LinearOp up{.x = low,
+                .rows = rows,
+                .cols = spec.query_rank,
+                .parts = {{queries, {}, {}}},
+                .add = false,
+                .norm = w.vector(kQueryDownNorm),
+                .epsilon = h_.epsilon,
+                .input = buffers_.input.data()};
+    if (spec.index_heads > 0 && cache.picked) up.parts[1] = {.weight = &w.matrix(kIndexQ), .y = buffers_.index_q.data()};
+    ops_.push_back(up);
   }
+  if (spec.index_heads > 0) add_index(spec, w, cache, rows);
   ops_.push_back(NormOp{.x = latent,
                         .rows = rows,
                         .cols = spec.latent_rank,
@@ -67,6 +72,49 @@ void LayerOps::add_latent_heads(const LayerSpec& spec, const WeightSet& w, Linea
       .experts = all_heads(rows),
       .x_of_tokens = true,
       .x_each = query});
+}
+
+/// Writes the keys of the index, and picks the cells that the rows attend to, if any row sees more. Every member of a group computes the
+/// whole index, so that all pick the same cells.
+void LayerOps::add_index(const LayerSpec& spec, const WeightSet& w, const LayerCache& cache, std::int64_t rows) {
+  constexpr float kEpsilon = 1e-6f;  // the publishers'; files do not have it
+  float* const keys = buffers_.index_k.data();
+  ops_.push_back(NormOp{.x = keys,
+                        .rows = rows,
+                        .cols = spec.index_dim,
+                        .x_stride = spec.index_dim,
+                        .weight = w.vector(kIndexNorm),
+                        .bias = w.vector(kIndexNormBias),
+                        .centered = true,
+                        .epsilon = kEpsilon,
+                        .out = keys,
+                        .out_cols = spec.index_dim,
+                        .out_stride = spec.index_dim});
+  ops_.push_back(StoreOp{.q = buffers_.index_q.data(),
+                         .k = keys,
+                         .v = nullptr,
+                         .rows = rows,
+                         .q_heads = cache.picked ? spec.index_heads : 0,
+                         .kv_heads = 1,
+                         .head_dim = spec.index_dim,
+                         .rotary_dim = h_.rotary_dim,
+                         .interleaved = spec.index_rope == RopeKind::kInterleaved,
+                         .cos_sin = cache.angles,
+                         .cells = cache.cells,
+                         .cache_k = cache.index,
+                         .cache_v = cache.index,
+                         .k_type = cache.k_type,
+                         .v_type = cache.k_type});
+  if (!cache.picked) return;
+  ops_.push_back(PickOp{.q = buffers_.index_q.data(),
+                        .weights = buffers_.index_weights.data(),
+                        .rows = rows,
+                        .heads = spec.index_heads,
+                        .dim = spec.index_dim,
+                        .visible = cache.visible,
+                        .picked = cache.picked,
+                        .cache = cache.index,
+                        .type = cache.k_type});
 }
 
 /// Computes each head's value from attention's result, which is a latent vector.

@@ -58,7 +58,7 @@ void LayerOps::add_layer(const LayerSpec& spec, const WeightSet& w, const LayerC
     add_rule(spec, w, cache, input);
     return add_feed_forward(spec, w, rows);
   }
-  spec.latent_rank > 0 ? add_latent_heads(spec, w, input, rows)
+  spec.latent_rank > 0 ? add_latent_heads(spec, w, cache, input, rows)
   : spec.output_gate   ? add_gated_queries(w, input)
                        : add_own_heads(spec, w, input);
   if (spec.qk_norm == QkNorm::kEachHead || (spec.qk_norm == QkNorm::kHead && h_.padding > 0)) {
@@ -200,7 +200,7 @@ void LayerOps::add_attention(const LayerSpec& spec, const WeightSet& w, const La
                   .kv_heads = kv_heads,
                   .head_dim = h_.head_dim,
                   .scale = spec.attention_scale > 0 ? spec.attention_scale : 1.0f / std::sqrt(static_cast<float>(h_.query_dim())),
-                  .visible = cache.visible,
+                  .visible = spec.picked > 0 && cache.picked ? cache.picked : cache.visible,
                   .cache_k = cache.k,
                   .cache_v = cache.v,
                   .k_type = cache.k_type,
@@ -209,7 +209,8 @@ void LayerOps::add_attention(const LayerSpec& spec, const WeightSet& w, const La
                   .group = h_.heads / h_.kv_heads,
                   .before = shard_.heads_before(),
                   .softcap = spec.attention_softcap,
-                  .sinks = own_part(w.vector(kSinks), Extent::kHeads)});
+                  .sinks = own_part(w.vector(kSinks), Extent::kHeads),
+                  .picked_of = spec.picked > 0 && cache.picked ? cache.visible : nullptr});
 }
 
 /// A norm in place of what will be added to the residual stream: [rows][own columns].

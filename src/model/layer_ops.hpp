@@ -17,6 +17,9 @@ struct LayerCache {
   std::span<const std::int32_t> const* visible;  ///< [rows]
   const float* angles;                           ///< [rows][rotary_dim/2][2]
   const float* query_scales = nullptr;           ///< [rows], if the layer scales queries
+  // Of sparse attention: the keys of the layer's index, and, where a row sees more cells than it picks, the cells that rows pick.
+  void* const* index = nullptr;
+  std::span<const std::int32_t> const* picked = nullptr;
   // Keys and values that pass to another stage: [rows][kv heads of all members][head_dim], before RoPE; null: none.
   float *passed_k = nullptr, *passed_v = nullptr;
   // Per-layer embeddings: this layer's, and memory for their gates, both with rows `input_stride` floats apart.
@@ -81,7 +84,8 @@ class LayerOps {
   LinearOp rule_products(const LayerSpec& spec, const WeightSet& weights, LinearOp input) const;
   StateInputsOp rule_inputs(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache) const;
   void add_rule(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, LinearOp input);
-  void add_latent_heads(const LayerSpec& spec, const WeightSet& weights, LinearOp input, std::int64_t rows);
+  void add_latent_heads(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, LinearOp input, std::int64_t rows);
+  void add_index(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, std::int64_t rows);
   void add_values(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);
   void add_dense(const LayerSpec& spec, const WeightSet& weights, LinearOp input, std::int64_t rows);
   void add_experts(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);

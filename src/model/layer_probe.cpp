@@ -37,7 +37,7 @@ LayerProbe::LayerProbe(const ModelFile& model, LayerRange layers, ComputeUnit& u
     : unit_(unit),
       widest_(widest),
       stage_(model.file, model.h, layers, ContextOptions{2 * widest, 1, CacheType::kF16}, unit),
-      activations_(static_cast<std::size_t>(widest * model.h.dim), 1.0f) {
+      activations_(static_cast<std::size_t>(widest * stage_.input_width()), 1.0f) {
   for (std::int64_t layer = layers.begin; layer < layers.end; ++layer)
     bytes_ += static_cast<double>(layer_bytes(model.file, model.h, layer));
 }

@@ -9,6 +9,8 @@ bool same_sizes(const Hyperparameters& a, const Hyperparameters& b) {
   return a.head_dim == b.head_dim && a.rotary_dim == b.rotary_dim && a.kv_heads == b.kv_heads && a.ffn == b.ffn;
 }
 
+CacheShape index_shape(const LayerSpec& spec) { return {1, spec.index_heads > 0 ? 1 : 0, static_cast<int>(spec.index_dim), false}; }
+
 }  // namespace
 
 LayerShapes::LayerShapes(const Hyperparameters& h, LayerRange layers, const Shard& shard) {
@@ -38,7 +40,8 @@ std::vector<std::int64_t> shared_from_before(const Hyperparameters& h, LayerRang
 std::vector<CachedLayer> cached_layers(const Hyperparameters& h, LayerRange layers, const Shard& shard) {
   std::vector<CachedLayer> cached;
   const auto add = [&](std::int64_t layer) {
-    cached.push_back({layer, h.layer_at(layer).window > 0, (h.varies() ? shard.of_layer(h, layer) : shard).cache_shape(1)});
+    cached.push_back({layer, h.layer_at(layer).window > 0, (h.varies() ? shard.of_layer(h, layer) : shard).cache_shape(1),
+                      index_shape(h.layer_at(layer))});
   };
   for (std::int64_t layer = layers.begin; layer < layers.end; ++layer) {
     if (!h.layer_at(layer).recurrent && h.cache_layer(layer) == layer) add(layer);
@@ -50,14 +53,15 @@ std::vector<CachedLayer> cached_layers(const Hyperparameters& h, LayerRange laye
 std::size_t cell_bytes(const Hyperparameters& h, LayerRange layers, const Shard& shard, CacheTypes types, bool windowed) {
   std::size_t bytes = 0;
   for (const CachedLayer& cached : cached_layers(h, layers, shard)) {
-    if (cached.windowed == windowed) bytes += KvStore::bytes_for(cached.shape, 1, types);
+    if (cached.windowed == windowed) bytes += KvStore::bytes_for(cached.shape, 1, types) + KvStore::bytes_for(cached.index, 1, types);
   }
   return bytes;
 }
 
 double mean_cell_bytes(const Hyperparameters& h, CacheTypes types, std::int64_t tokens) {
   const Shard whole(h);
-  if (!h.varies()) return static_cast<double>(KvStore::bytes_for(whole.cache_shape(1), tokens, types) / static_cast<std::size_t>(tokens));
+  if (!h.varies() && !h.is_sparse())
+    return static_cast<double>(KvStore::bytes_for(whole.cache_shape(1), tokens, types) / static_cast<std::size_t>(tokens));
   const std::size_t all = cell_bytes(h, {0, h.layers}, whole, types, false) + cell_bytes(h, {0, h.layers}, whole, types, true);
   return static_cast<double>(all) / static_cast<double>(h.layers);
 }

@@ -33,6 +33,7 @@ struct CachedLayer {
   std::int64_t layer;
   bool windowed;
   CacheShape shape;
+  CacheShape index;  ///< the keys of its index, without heads if it has none
 };
 
 /// The layers before a stage whose keys and values it reads, ascending: they arrive with the activations.

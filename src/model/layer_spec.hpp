@@ -48,6 +48,12 @@ struct LayerSpec {
   std::int64_t plain_dim = 0;    ///< elements of a query without RoPE
   std::int64_t value_dim = 0;    ///< of a head
 
+  // Sparse attention (DeepSeek-V3.2, section 2.1): an index scores the cells that a token sees, and the token attends to the best ones.
+  std::int64_t picked = 0;       ///< so many; 0: to all cells that it sees
+  std::int64_t index_heads = 0;  ///< query heads of the layer's index; 0: it attends to what the last layer before it with an index picked
+  std::int64_t index_dim = 0;    ///< of each, and of a token's only key
+  RopeKind index_rope = RopeKind::kNeox;
+
   // Gated delta rule (node/state_op.hpp) in place of attention.
   bool recurrent = false;
   bool joint_gates = false;  ///< one matrix has the decays and strengths of all heads, else two

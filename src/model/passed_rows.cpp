@@ -10,6 +10,8 @@ namespace yamata {
 PassedRows::PassedRows(const Hyperparameters& h, std::int64_t cut) : dim(h.dim) {
   if (cut == 0 || cut == h.layers) return;
   inputs = (h.layers - cut) * h.layer.input_dim;
+  const LayerSpec next = h.layer_at(cut);
+  if (next.picked > 0 && next.index_heads == 0) picked = next.picked;
   std::vector<bool> passed(static_cast<std::size_t>(cut));
   for (std::int64_t layer = cut; layer < h.layers; ++layer) {
     if (h.cache_layer(layer) < cut) passed[static_cast<std::size_t>(h.cache_layer(layer))] = true;
@@ -22,7 +24,7 @@ PassedRows::PassedRows(const Hyperparameters& h, std::int64_t cut) : dim(h.dim) 
 }
 
 std::int64_t PassedRows::width() const {
-  std::int64_t floats = dim + inputs;
+  std::int64_t floats = dim + inputs + picked;
   for (const Keys& one : keys) floats += 2 * one.floats;
   return floats;
 }
@@ -35,6 +37,10 @@ std::span<const float> PassedRows::keys_in(std::span<const float> activations, s
   std::int64_t before = dim + inputs;
   for (std::size_t i = 0; i < index; ++i) before += 2 * keys[i].floats;
   return activations.subspan(static_cast<std::size_t>(rows * before), static_cast<std::size_t>(2 * rows * keys[index].floats));
+}
+
+std::span<const float> PassedRows::picked_in(std::span<const float> activations, std::int64_t rows) const {
+  return activations.last(static_cast<std::size_t>(rows * picked));
 }
 
 std::size_t PassedRows::index_of(std::int64_t layer) const {

@@ -10,7 +10,8 @@
 namespace yamata {
 
 /// The activations at a cut before a layer, each part for all rows of a run: the residual stream, the inputs of the layers after the cut
-/// (per-layer embeddings), and for each layer before the cut that one after it shares: its keys before RoPE, then its values.
+/// (per-layer embeddings), for each layer before the cut that one after it shares: its keys before RoPE, then its values; and the cells
+/// that rows picked, as numbers among those that they see, if the layer after the cut attends to them (sparse attention).
 struct PassedRows {
   struct Keys {
     std::int64_t layer;
@@ -18,8 +19,8 @@ struct PassedRows {
   };
   PassedRows(const Hyperparameters& h, std::int64_t cut);
 
-  std::int64_t dim, inputs = 0;  ///< floats of a row
-  std::vector<Keys> keys;        ///< by layer, ascending
+  std::int64_t dim, inputs = 0, picked = 0;  ///< floats of a row
+  std::vector<Keys> keys;                    ///< by layer, ascending
 
   /// Floats of a row, all together.
   std::int64_t width() const;
@@ -28,6 +29,8 @@ struct PassedRows {
   std::span<const float> inputs_in(std::span<const float> activations, std::int64_t rows) const;
   /// [2][rows][floats]: of one of `keys`.
   std::span<const float> keys_in(std::span<const float> activations, std::int64_t rows, std::size_t index) const;
+  /// [rows][picked]
+  std::span<const float> picked_in(std::span<const float> activations, std::int64_t rows) const;
   /// The index of a layer in `keys`; throws std::out_of_range if it is none of them.
   std::size_t index_of(std::int64_t layer) const;
 };

@@ -23,6 +23,10 @@ void for_each_buffer(Buffers& b, const StageBuffers& sizes, std::int64_t rows, s
   use(b.state_gates, rows, sizes.state_gates);
   use(b.state_inputs, rows, sizes.state_inputs);
   use(b.head_pairs, rows, sizes.head_pairs);
+  use(b.index_q, rows, sizes.index_q);
+  use(b.index_k, rows, sizes.index_k);
+  use(b.index_weights, rows, sizes.index_weights);
+  use(b.picked, rows, sizes.picked);
   use(b.gate, rows, sizes.gate);
   use(b.up, rows, sizes.up);
   use(b.normed, rows, sizes.normed);

@@ -19,6 +19,8 @@ class RunBuffers {
 
   FloatBuffer x, input{unit_, kOwn}, q{unit_, kOwn}, k{unit_, kOwn}, v{unit_, kOwn}, attention{unit_, kOwn}, low_queries{unit_, kOwn};
   FloatBuffer cell_q{unit_, kOwn}, cell_k{unit_, kOwn}, cell_v{unit_, kOwn};
+  FloatBuffer index_q{unit_, kOwn}, index_k{unit_, kOwn}, index_weights{unit_, kOwn};
+  FloatBuffer picked{unit_};  // numbers of cells
   FloatBuffer convolved{unit_, kOwn}, convolved_gate{unit_, kOwn}, state_gates{unit_, kOwn}, state_inputs{unit_, kOwn};
   FloatBuffer gate{unit_, kOwn}, up{unit_, kOwn}, normed{unit_, kOwn}, ffn_input{unit_, kOwn}, branch{unit_, kOwn};
   FloatBuffer router{unit_};                       // [rows][experts], then [rows] of the shared expert

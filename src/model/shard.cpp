@@ -132,18 +132,7 @@ Interval Shard::rows(Extent extent) const {
       return own(residual_);
     case Extent::kVocabulary:
       return own(vocabulary_);
-    case Extent::kOne:
-    case Extent::kHeadDim:
-    case Extent::kQueryRank:
-    case Extent::kLatentRank:
-    case Extent::kRotary:
-    case Extent::kPlain:
-    case Extent::kValueDim:
-    case Extent::kChannelTaps:
-    case Extent::kStateDim:
-    case Extent::kExperts:
-    case Extent::kAllLayerInputs:
-    case Extent::kRotaryPairs:
+    default:  // the others are not divided
       break;
   }
   return {};

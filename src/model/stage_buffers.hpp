@@ -18,6 +18,7 @@ struct StageBuffers {
   std::int64_t q = 0, k = 0, v = 0, attention = 0, gate = 0, up = 0;
   std::int64_t cell_q = 0, cell_k = 0, cell_v = 0;  ///< heads in the size that they have in the cache, where they have another in products
   std::int64_t low_queries = 0, head_pairs = 0;     ///< of latent attention; numbers of the pairs of tokens and heads
+  std::int64_t index_q = 0, index_k = 0, index_weights = 0, picked = 0;               ///< of sparse attention
   std::int64_t convolved = 0, convolved_gate = 0, state_gates = 0, state_inputs = 0;  ///< of a gated delta rule
   std::int64_t normed = 0;                           ///< input of attention or feed-forward, if its norm is a separate operation
   std::int64_t ffn_input = 0;                        ///< the same of a feed-forward that is parallel to attention
@@ -68,6 +69,10 @@ struct StageBuffers {
       b.v = 0, b.cell_q = b.attention = heads * h.head_dim;
       b.low_queries = spec.query_rank, b.head_pairs = 2 * heads, b.head_begins = heads + 1;
     }
+    if (h.is_sparse()) {
+      b.index_k = spec.index_dim, b.index_weights = spec.index_heads;
+      b.index_q = spec.index_heads * spec.index_dim, b.picked = spec.picked;
+    }
     if (h.padding > 0) {
       b.cell_q = b.attention = shard.query_heads() * h.head_dim;
       b.cell_k = b.cell_v = shard.kv_heads() * h.head_dim;
@@ -100,9 +105,10 @@ struct StageBuffers {
   /// Of a run with this many tokens and rows of logits.
   std::int64_t floats(std::int64_t tokens, std::int64_t logit_rows) const {
     const std::int64_t attends = q + k + v + attention + cell_q + cell_k + cell_v + low_queries + head_pairs;
+    const std::int64_t index = index_q + index_k + index_weights + picked;
     const std::int64_t rule = convolved + convolved_gate + state_gates + state_inputs;
-    return tokens * (residual + input + attends + rule + gate + up + normed + ffn_input + branch + router + choice + angles + query_scales +
-                     sums + layer_inputs + layer_gates + passed) +
+    return tokens * (residual + input + attends + index + rule + gate + up + normed + ffn_input + branch + router + choice + angles +
+                     query_scales + sums + layer_inputs + layer_gates + passed) +
            logit_rows * (chosen + logits + highest) + expert_begins + head_begins + ones + suppressed;
   }
 };

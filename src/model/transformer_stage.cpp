@@ -32,6 +32,7 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
       passed_out_(h, range.end),
       cells_(options.cells, options.sequences),
       unit_(unit),
+      picked_(h.layer.picked),
       buffers_(unit, first() && last()),
       features_(unit),
       feature_inputs_(unit),
@@ -76,6 +77,7 @@ void TransformerStage::share_cache(UnitLayers& part, const ContextOptions& optio
   std::vector<CacheLayer> in_store;
   for (const CachedLayer& cached : layers)
     in_store.push_back({cached.shape, cached.windowed && options.window_cells > 0 ? options.window_cells : options.cells});
+  for (const CachedLayer& cached : layers) in_store.push_back({cached.index, options.cells});
   part.cache = std::make_unique<KvStore>(*part.unit, in_store, options.cache_types);
   for (int i = 0; i < std::ssize(layers); ++i) {
     Cached& cached = cached_[layers[static_cast<std::size_t>(i)].layer];
@@ -83,6 +85,8 @@ void TransformerStage::share_cache(UnitLayers& part, const ContextOptions& optio
       cached.k.push_back(part.cache->k(i, head));
       cached.v.push_back(part.cache->v(i, head));
     }
+    if (layers[static_cast<std::size_t>(i)].index.kv_heads > 0)
+      cached.index.push_back(part.cache->k(static_cast<int>(std::ssize(layers)) + i, 0));
   }
 }
 
@@ -202,6 +206,7 @@ void TransformerStage::place(const StageBatch& batch) {
       ropes_[rope].angles(batch.placements[i].position, angles + i * ropes_[rope].width());
     }
   }
+  picked_.place(visible_, reinterpret_cast<CellId*>(buffers_.picked.data()));
 }
 
 /// The most floats of a row's angles.
@@ -217,7 +222,9 @@ LayerCache TransformerStage::cells_of(std::int64_t layer) const {
           .v_type = tensor_type(units_.front().cache->types().v),
           .cells = (windowed && window_cells_ ? window_batch_ : batch_cells_).cells().data(),
           .visible = windowed ? in_window_.data() : visible_.data(),
-          .angles = buffers_.angles.data() + (windowed ? (ropes_.size() - 1) * rows_ * angles_width() : 0)};
+          .angles = buffers_.angles.data() + (windowed ? (ropes_.size() - 1) * rows_ * angles_width() : 0),
+          .index = cached == cached_.end() ? nullptr : cached->second.index.data(),
+          .picked = picked_.rows()};
 }
 
 LayerCache TransformerStage::cache_of(std::size_t layer) {
@@ -271,6 +278,7 @@ void TransformerStage::take(std::span<const float> activations) {
   const auto rows = static_cast<std::int64_t>(rows_);
   std::copy_n(activations.begin(), rows * h_.dim, buffers_.x.data());
   if (passed_in_.only_residual()) return;
+  if (passed_in_.picked > 0) picked_.take_places(passed_in_.picked_in(activations, rows));
   received_.assign(activations.begin(), activations.end());
   std::ranges::copy(passed_in_.inputs_in(activations, rows), buffers_.layer_inputs.data());
   for (const std::int64_t layer : shared_from_before(h_, range_)) {
@@ -366,6 +374,7 @@ std::span<const float> TransformerStage::activations() const {
       sent_.insert(sent_.end(), k, k + 2 * rows * keys.floats);
     }
   }
+  if (passed_out_.picked > 0) picked_.append_places(sent_);
   return sent_;
 }
 

@@ -14,6 +14,7 @@
 #include "src/model/layer_ops.hpp"
 #include "src/model/layer_shapes.hpp"
 #include "src/model/passed_rows.hpp"
+#include "src/model/picked_cells.hpp"
 #include "src/model/rope.hpp"
 #include "src/model/stage_model.hpp"
 
@@ -116,9 +117,9 @@ class TransformerStage final : public StageModel {
   bool only_highest_ = false;  // of the logits of the latest run
   bool file_is_read_ = false;  // then most of the file is not needed any more
 
-  /// Keys and values of a layer: those of each kv head here, and where they are if they pass between stages.
+  /// Keys and values of a layer: those of each kv head here, and where they are if they pass between stages; keys of its index.
   struct Cached {
-    std::vector<void*> k, v;
+    std::vector<void*> k, v, index;
     std::int64_t passed = -1;  // floats per row before it in buffers_.passed; -1: it does not pass
   };
   std::map<std::int64_t, Cached> cached_;  // by layer of the model
@@ -127,6 +128,7 @@ class TransformerStage final : public StageModel {
   std::vector<StateMemory> states_;        // [layer]; empty where it has none
   BatchCells batch_cells_, window_batch_;
   std::vector<std::span<const CellId>> visible_, in_window_;
+  PickedCells picked_;
   RunBuffers buffers_;
   FloatBuffer features_;                                                  // [feature layers here][feature_rows][dim]
   FloatBuffer feature_inputs_;                                            // [feature_rows][dim], before the output norm

@@ -12,6 +12,36 @@
 namespace yamata {
 namespace {
 
+/// Of extents that the layer's spec has.
+std::int64_t length_in_layer(Extent extent, const LayerSpec& spec) {
+  switch (extent) {
+    case Extent::kQueryRank:
+      return spec.query_rank;
+    case Extent::kLatentRank:
+      return spec.latent_rank;
+    case Extent::kPlain:
+      return spec.plain_dim;
+    case Extent::kValueDim:
+      return spec.value_dim;
+    case Extent::kIndexQueries:
+      return spec.index_heads * spec.index_dim;
+    case Extent::kIndexHeads:
+      return spec.index_heads;
+    case Extent::kIndexDim:
+      return spec.index_dim;
+    case Extent::kExperts:
+      return spec.experts;
+    case Extent::kExpertFfn:
+      return spec.expert_ffn;
+    case Extent::kSharedFfn:
+      return spec.shared_ffn;
+    case Extent::kLayerInput:
+      return spec.input_dim;
+    default:
+      return 0;
+  }
+}
+
 std::int64_t length(Extent extent, const Hyperparameters& h, const LayerSpec& spec) {
   switch (extent) {
     case Extent::kOne:
@@ -30,16 +60,8 @@ std::int64_t length(Extent extent, const Hyperparameters& h, const LayerSpec& sp
       return h.heads;
     case Extent::kHeadDim:
       return h.query_dim();
-    case Extent::kQueryRank:
-      return spec.query_rank;
-    case Extent::kLatentRank:
-      return spec.latent_rank;
     case Extent::kRotary:
       return h.rotary_dim;
-    case Extent::kPlain:
-      return spec.plain_dim;
-    case Extent::kValueDim:
-      return spec.value_dim;
     case Extent::kGatedQueries:
       return 2 * h.heads * h.query_dim();
     case Extent::kChannelTaps:
@@ -56,20 +78,13 @@ std::int64_t length(Extent extent, const Hyperparameters& h, const LayerSpec& sp
       return h.state.dim;
     case Extent::kFfn:
       return h.ffn;
-    case Extent::kExperts:
-      return spec.experts;
-    case Extent::kExpertFfn:
-      return spec.expert_ffn;
-    case Extent::kSharedFfn:
-      return spec.shared_ffn;
-    case Extent::kLayerInput:
-      return spec.input_dim;
     case Extent::kAllLayerInputs:
       return h.layers * spec.input_dim;
     case Extent::kRotaryPairs:
       return h.rotary_dim / 2;
+    default:
+      return length_in_layer(extent, spec);
   }
-  return 0;
 }
 
 /// Whether a tensor NAME.weight may have a factor of all its weights, NAME.scale, beside it.

@@ -63,7 +63,8 @@ def main():
     lines += ['key ' + key for key in sorted(own)] + ['key ' + key for key in sorted(general)]
     by_name = {text: arch for arch, text in names.MODEL_ARCH_NAMES.items()}
     for family in ROWS:
-        tensors = {names.TENSOR_NAMES[tensor].format(bid=0) for tensor in names.MODEL_TENSORS[by_name[family]]}
+        known = names.MODEL_TENSORS[by_name[family]] if family in by_name else []
+        tensors = {names.TENSOR_NAMES[tensor].format(bid=0) for tensor in known}
         lines += [f'tensor {family} {tensor}' for tensor in sorted(tensors | loader.tensors_of(family))]
     (HERE / 'known_names.txt').write_text('\n'.join(lines) + '\n')
 

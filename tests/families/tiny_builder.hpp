@@ -29,6 +29,9 @@ struct Shape {
   /// Latent attention: heads of plain_dim + rotary_dim, values as wide as plain_dim + 16, the matrices of keys and values in one or not.
   std::int64_t latent_rank = 0, query_rank = 0, plain_dim = 32;
   bool merged_keys = false;
+  /// Sparse attention to so many cells; which layers have an index (none given: all).
+  std::int64_t picked = 0, index_heads = 11, index_dim = 64;
+  std::vector<bool> indexed{};
   /// Gated delta rule in all but every fourth layer, where attention has a gate. Decays and strengths in one matrix or in two.
   std::int64_t state_heads = 0, state_key_heads = 2, state_dim = 32;
   bool joint_gates = false;
@@ -124,6 +127,10 @@ class Builder {
     m.count("attention.key_length", s.merged_keys ? key : s.latent_rank + s.rotary_dim);
     m.count("attention.value_length", s.merged_keys ? value_dim() : s.latent_rank);
     if (!s.merged_keys) m.count("attention.key_length_mla", key).count("attention.value_length_mla", value_dim());
+    if (s.picked == 0) return;
+    m.count("attention.indexer.head_count", s.index_heads).count("attention.indexer.key_length", s.index_dim);
+    m.count("attention.indexer.top_k", s.picked);
+    if (!s.indexed.empty()) m.flags("attention.indexer.types", s.indexed);
   }
 
   void describe_states() {
@@ -144,10 +151,10 @@ class Builder {
     matrix("ssm_out", values, s.dim, false);
   }
 
-  void add_attention() {
+  void add_attention(std::int64_t layer) {
     const std::int64_t queries = s.heads * s.head_dim, keys = s.kv_heads * s.head_dim;
     if (s.latent_rank > 0) {
-      add_latents();
+      add_latents(layer);
     } else if (s.fused_qkv) {
       matrix("attn_qkv", s.dim, queries + 2 * keys, s.qkv_bias);
     } else {
@@ -166,7 +173,15 @@ class Builder {
     if (s.sinks) vector("attn_sinks.weight", s.heads);
   }
 
-  void add_latents() {
+  void add_index() {
+    matrix("indexer.attn_q_b", s.query_rank, s.index_heads * s.index_dim, false);
+    matrix("indexer.attn_k", s.dim, s.index_dim, false);
+    vector("indexer.k_norm.weight", s.index_dim, Like::kNorm);
+    vector("indexer.k_norm.bias", s.index_dim);
+    matrix("indexer.proj", s.dim, s.index_heads, false);
+  }
+
+  void add_latents(std::int64_t layer) {
     const std::int64_t queries = s.heads * (s.plain_dim + s.rotary_dim);
     if (s.query_rank > 0) {
       matrix("attn_q_a", s.dim, s.query_rank, false);
@@ -175,6 +190,7 @@ class Builder {
     s.query_rank > 0 ? matrix("attn_q_b", s.query_rank, queries, false) : matrix("attn_q", s.dim, queries, false);
     matrix("attn_kv_a_mqa", s.dim, s.latent_rank + s.rotary_dim, false);
     m.tensor(at_ + "attn_kv_a_norm.weight", {s.latent_rank}, Like::kNorm);
+    if (s.picked > 0 && (s.indexed.empty() || layer >= s.layers || s.indexed[static_cast<std::size_t>(layer)])) add_index();
     if (s.merged_keys) return matrix("attn_kv_b", s.latent_rank, s.heads * (s.plain_dim + value_dim()), false);
     m.tensor(at_ + "attn_k_b.weight", {s.plain_dim, s.latent_rank, s.heads}, Like::kMatrix);
     m.tensor(at_ + "attn_v_b.weight", {s.latent_rank, value_dim(), s.heads}, Like::kMatrix);
@@ -184,7 +200,7 @@ class Builder {
     at_ = "blk." + std::to_string(layer) + ".";
     for (const char* name : s.norms) norm(name);
     const bool attends = s.state_heads == 0 || layer % 4 == 3 || layer >= s.layers;
-    attends ? add_attention() : add_rule();
+    attends ? add_attention(layer) : add_rule();
     if (s.experts > 0 && layer >= s.dense_layers && layer % s.expert_period == s.expert_period - 1)
       add_experts();
     else

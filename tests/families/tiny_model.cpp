@@ -280,11 +280,12 @@ Builder make_glm4moe_nextn() {
   b.m.count("expert_shared_count", 1).boolean("expert_weights_norm", true).real("expert_weights_scale", 1.5).count("expert_gating_func", 2);
   return b;
 }
-/// `merged`: keys and values in one tensor, and queries directly from the token.
-template <std::int64_t layers, bool merged>
+/// `merged`: keys and values in one tensor, and queries directly from the token. `sparse`: the MTP layer has an index, which is not used.
+template <std::int64_t layers, bool merged, bool sparse = false>
 Builder make_deepseek2_nextn() {
   Shape shape = deepseek2();
   shape.choice_bias = shape.faint = true, shape.nextn_layers = layers;
+  if (sparse) shape.architecture = "glm-dsa", shape.picked = 8;
   if (merged)
     shape.merged_keys = true, shape.kv_heads = shape.heads;
   else
@@ -353,6 +354,8 @@ constexpr Variant kNextnRows[] = {
     {"deepseek2-without", make_deepseek2_nextn<0, false>},
     {"deepseek2merged-nextn", make_deepseek2_nextn<1, true>},
     {"deepseek2merged-without", make_deepseek2_nextn<0, true>},
+    {"glmdsa-nextn", make_deepseek2_nextn<1, false, true>},
+    {"glmdsa-without", make_deepseek2_nextn<0, false, true>},
     {"qwen35-nextn", make_qwen35_nextn<1, false>},
     {"qwen35-without", make_qwen35_nextn<0, false>},
     {"qwen35moe-nextn", make_qwen35_nextn<1, true>},
@@ -370,7 +373,8 @@ std::vector<std::string> variant_names() {
 }
 
 std::vector<std::string> nextn_variant_names() {
-  return {"glm4moe-nextn", "glm4moe-nextn-own", "deepseek2-nextn", "deepseek2merged-nextn", "qwen35-nextn", "qwen35moe-nextn"};
+  return {"glm4moe-nextn", "glm4moe-nextn-own", "deepseek2-nextn", "deepseek2merged-nextn",
+          "glmdsa-nextn",  "qwen35-nextn",      "qwen35moe-nextn"};
 }
 
 void write_tiny_model(const std::string& variant, TensorType type, const std::string& path, bool widened) {

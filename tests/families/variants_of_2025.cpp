@@ -102,6 +102,28 @@ Builder make_deepseek2_scaled() {
   scale_queries(b);
   return b;
 }
+/// More than the texts of 88 tokens have, or fewer.
+constexpr std::int64_t kAllPicked = 128, kSomePicked = 8;
+/// Like DeepSeek-V3.2.
+template <std::int64_t picked>
+Builder make_deepseek32() {
+  Shape shape = latent("deepseek32");
+  shape.choice_bias = true, shape.picked = picked;
+  Builder b(shape);
+  b.m.count("expert_shared_count", 1).boolean("expert_weights_norm", true).real("expert_weights_scale", 2.5).count("expert_gating_func", 2);
+  b.m.count("expert_group_count", 3).count("expert_group_used_count", 2).text("rope.scaling.type", "yarn").real("rope.scaling.factor", 40);
+  b.m.count("rope.scaling.original_context_length", 128).real("rope.scaling.yarn_log_multiplier", 0.1);
+  return b;
+}
+/// Like GLM 5.2: some layers attend to what another has picked.
+template <std::int64_t picked>
+Builder make_glm_dsa() {
+  Shape shape = latent("glm-dsa");
+  shape.layers = 5, shape.choice_bias = true, shape.picked = picked, shape.indexed = {true, false, false, false, true};
+  Builder b(shape);
+  b.m.count("expert_shared_count", 1).boolean("expert_weights_norm", true).real("expert_weights_scale", 2.5);
+  return b;
+}
 
 Builder make_qwen2vl() {
   Builder b({.architecture = "qwen2vl", .qkv_bias = true});
@@ -141,6 +163,10 @@ constexpr Variant kVariants[] = {
     {"llama4-large", make_llama4_large},
     {"mistral4", make_mistral4},
     {"deepseek2-scaled", make_deepseek2_scaled},
+    {"deepseek32", make_deepseek32<kAllPicked>},
+    {"deepseek32-sparse", make_deepseek32<kSomePicked>},
+    {"glm-dsa", make_glm_dsa<kAllPicked>},
+    {"glm-dsa-sparse", make_glm_dsa<kSomePicked>},
     {"qwen2vl", make_qwen2vl},
     {"qwen3vl", make_qwen3vl},
     {"qwen3vlmoe", make_qwen3vlmoe},

@@ -174,7 +174,8 @@ std::uint64_t RankUnits::shared_bytes() const {
     const ModelFile* model = models_.find(m);
     if (!model) continue;
     const Hyperparameters& h = model->h;
-    const ScratchNeeds needs{.rows = limits_.batch, .widest = h.widest_input(), .heads = h.heads, .head_dim = h.widest_head()};
+    const ScratchNeeds needs{
+        .rows = limits_.batch, .widest = h.widest_input(), .heads = h.heads, .head_dim = h.widest_head(), .scores = h.is_sparse()};
     bytes = std::max(bytes, SplitUnit::scratch_bytes(needs, static_cast<int>(sharing)));
   }
   return bytes;
