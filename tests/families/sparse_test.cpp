@@ -188,6 +188,53 @@ TEST_P(Sparse, Logits_areThoseOfAPlainProgram) {
 INSTANTIATE_TEST_SUITE_P(Families, Sparse, ::testing::Values("deepseek32", "glm-dsa"),
                          [](const auto& info) { return info.param == std::string("glm-dsa") ? "glm_dsa" : "deepseek32"; });
 
+/// What a file of `glm-dsa` says of its index.
+struct Index {
+  std::int64_t context = 512, dim = 64;
+  std::vector<bool> indexed{};
+};
+
+class SparseReader : public LayoutsOfOne {
+ protected:
+  Hyperparameters read(const Index& index) {
+    Shape shape = small("glm-dsa");
+    shape.layers = 9, shape.index_dim = index.dim, shape.indexed = index.indexed;
+    Builder builder(shape);
+    builder.m.count("expert_shared_count", 1).count("context_length", index.context);
+    const std::string path = folder_ / "read.gguf";
+    builder.m.write(TensorType::F16, false, path);
+    return Hyperparameters::read(gguf::File::open(path));
+  }
+  std::string refusal(const Index& index) {
+    try {
+      read(index);
+    } catch (const ModelError& error) {
+      return error.what();
+    }
+    return "";
+  }
+};
+
+TEST_F(SparseReader, FilesWithoutAListOfIndexes_haveThoseOfTheirGeneration) {
+  EXPECT_TRUE(read({}).indexed.empty());
+  EXPECT_EQ(read({.context = 1 << 20}).indexed, (std::vector<bool>{true, true, true, false, false, false, true, false, false}));
+  const std::vector<bool> listed{true, false, false, false, true, false, true, true, false};
+  const Hyperparameters h = read({.context = 1 << 20, .indexed = listed});
+  for (std::int64_t layer = 0; layer < h.layers; ++layer) {
+    EXPECT_EQ(h.layer_at(layer).index_heads > 0, listed[static_cast<std::size_t>(layer)]) << layer;
+    EXPECT_EQ(h.layer_at(layer).picked, kPicked) << layer;
+  }
+  EXPECT_EQ(h.layer_at(h.layers).picked, 0) << "of an MTP layer";
+}
+
+TEST_F(SparseReader, WhatIsNotSupported_isRefusedByName) {
+  std::vector<bool> first_without(9, true);
+  first_without[0] = false;
+  EXPECT_NE(refusal({.indexed = first_without}).find("its first layer attends to what"), std::string::npos);
+  EXPECT_NE(refusal({.dim = 48}).find("48 values are not a multiple of 32"), std::string::npos);
+  EXPECT_NE(refusal({.dim = 1024}).find("attention.indexer.key_length is 1024"), std::string::npos);
+}
+
 /// Where a cut lies before a layer that attends to what an earlier one has picked, the places of the picked cells pass with the
 /// activations.
 TEST_F(LayoutsOfOne, PickedCells_passEveryCut) {

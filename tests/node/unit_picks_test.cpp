@@ -113,6 +113,28 @@ TEST(PickedCells, HaveTheHighestScores_andOfEqualOnesTheFirst) {
   }
 }
 
+/// More than are scored at once.
+TEST(PickedCells, OfManyRows_areThoseOfEach) {
+  constexpr std::int64_t kRows = 40, kCells = 30000, kDim = 32, kMost = 5;
+  ASSERT_GT(kRows * kCells, PickCells::kMostScores);
+  const std::vector<float> q = reals(kRows * kDim, 1), weights = reals(kRows, 2), keys = reals(kCells * kDim, 3);
+  std::vector<std::int32_t> cells(kCells), together(kRows * kMost), alone(kRows * kMost);
+  std::iota(cells.begin(), cells.end(), 0);
+  void* cache = const_cast<float*>(keys.data());
+  const std::vector<std::span<const std::int32_t>> visible(kRows, cells);
+  const auto pick = [&](std::int64_t first, std::int64_t rows, std::vector<std::int32_t>& to) {
+    std::vector<std::span<const std::int32_t>> picked;
+    for (std::int64_t row = first; row < first + rows; ++row)
+      picked.push_back(std::span<const std::int32_t>(to).subspan(static_cast<std::size_t>(row * kMost), kMost));
+    const Op op =
+        PickOp{q.data() + first * kDim, weights.data() + first, rows, 1, kDim, visible.data(), picked.data(), &cache, TensorType::F32};
+    run(*cpu_unit(cpu::choose_isa(), 3), std::span(&op, 1));
+  };
+  pick(0, kRows, together);
+  for (std::int64_t row = 0; row < kRows; ++row) pick(row, 1, alone);
+  EXPECT_EQ(together, alone);
+}
+
 /// Weights of a damaged file.
 TEST(PickedCells, OfWhatIsNoNumber_areSome) {
   const auto unit = cpu_unit(cpu::choose_isa(), 1);

@@ -114,6 +114,14 @@ TEST_F(LayerSplitTest, LayersWithAWindow_readWhatIsInIt) {
   EXPECT_NEAR(attention(1), 512 * 120.0 * 120 / 2, 1);
 }
 
+TEST_F(LayerSplitTest, LayersWithSparseAttention_readWhatIsPicked) {
+  Hyperparameters h = h_;
+  h.layer.picked = 50;
+  h.indexed.assign(static_cast<std::size_t>(h.layers), false);
+  const auto dense = layer_costs(file_, h_, {100, 20, 512}), sparse = layer_costs(file_, h, {100, 20, 512});
+  EXPECT_NEAR(dense[1] - sparse[1], 512.0 * (120 * 60 - 50 * (120 - 25)), 1);
+}
+
 TEST_F(LayerSplitTest, Auto_isEvenWithinWhatTheSlowestTakes) {
   // The slowest of five ranks has at least two layers. Early ranks have fewer layers; the last one also has the output.
   EXPECT_EQ(counts({}, 5), (std::vector<std::int64_t>{1, 2, 2, 2, 1}));
