@@ -57,16 +57,15 @@ void AttentionPlan::make(const AttentionOp& op, int threads) {
 }
 
 /// Rows of a tree are ordered by the cells that they see, a parent before its children: then most of the cells that are converted for one
-/// row serve the next one, too.
+/// row serve the next one, too. Picked cells are not known yet, and another unit may be writing them.
 void AttentionPlan::order_rows(const AttentionOp& op) {
+  const auto* cells = op.picked_of ? op.picked_of : op.visible;
   order_.resize(static_cast<std::size_t>(op.rows));
   std::iota(order_.begin(), order_.end(), 0);
-  const auto fewer = [&](std::int32_t row, std::int32_t other) { return visible_cells(op, row) < visible_cells(op, other); };
+  const auto fewer = [&](std::int32_t row, std::int32_t other) { return cells[row].size() < cells[other].size(); };
   if (std::ranges::is_sorted(order_, fewer) && std::ranges::adjacent_find(order_, std::not_fn(fewer)) == order_.end()) return;  // one text
-  const std::int64_t least = visible_cells(op, std::ranges::min(order_, fewer));
-  const auto tail = [&](std::int32_t row) {
-    return op.visible[row].subspan(static_cast<std::size_t>(std::max<std::int64_t>(0, least - 1)));
-  };
+  const std::size_t least = cells[std::ranges::min(order_, fewer)].size();
+  const auto tail = [&](std::int32_t row) { return cells[row].subspan(least > 0 ? least - 1 : 0); };
   std::ranges::sort(order_, [&](std::int32_t row, std::int32_t other) {
     const auto one = tail(row), two = tail(other);
     const auto [at, there] = std::ranges::mismatch(one, two);

@@ -209,6 +209,21 @@ TEST(AttentionPlan, RowsOfATree_areOrderedByWhatTheySee) {
   EXPECT_EQ(std::vector(rows.begin(), rows.end()), (std::vector<std::int32_t>{0, 1, 3, 2, 4}));
 }
 
+/// Their memory may have any cells until they are picked.
+TEST(AttentionPlan, RowsThatPick_areOrderedByWhatTheySee) {
+  const std::vector<std::vector<std::int32_t>> seen{{7, 9, 2, 4}, {7, 9, 1}, {7, 9, 1, 3}, {7, 9, 2}};
+  const std::vector<std::span<const std::int32_t>> visible(seen.begin(), seen.end());
+  const std::vector<std::int32_t> unknown{8, 6, 4, 2, 7, 5, 3, 1};
+  std::vector<std::span<const std::int32_t>> picked;
+  for (std::size_t row = 0; row < seen.size(); ++row) picked.push_back(std::span(unknown).subspan(2 * row, 2));
+  AttentionOp op{};
+  op.rows = 4, op.q_heads = 1, op.kv_heads = 1, op.head_dim = 64, op.visible = picked.data(), op.picked_of = visible.data();
+  AttentionPlan plan;
+  plan.make(op, 1);
+  const auto rows = plan.items()[0].rows;
+  EXPECT_EQ(std::vector(rows.begin(), rows.end()), (std::vector<std::int32_t>{1, 2, 3, 0}));
+}
+
 TEST(AttentionPlan, PartialResultsThatWouldTakeMuchMemory_areNotKept) {
   const Planned p({8, 8, 128}, 32768, 64, 64);
   EXPECT_EQ(p.plan.kept_floats(), 0);
