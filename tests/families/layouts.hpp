@@ -90,10 +90,10 @@ class LayoutsOfOne : public ::testing::Test {
   }
   static Logits compute(ComputeUnit& unit, const ModelFile& model, const std::vector<LayerRange>& ranges, const std::vector<Batch>& batches,
                         GroupMember group, std::int32_t window_cells = 0, const std::vector<std::vector<CacheOperation>>& before = {},
-                        CacheType cache = CacheType::kF16) {
+                        CacheType cache = CacheType::kF16, std::int64_t first_layers = 0) {
     std::deque<TransformerStage> stages;
     for (const LayerRange range : ranges) {
-      stages.emplace_back(model.file, model.h, range, ContextOptions{128, 4, cache, true, group, 0, window_cells}, unit);
+      stages.emplace_back(model.file, model.h, range, ContextOptions{128, 4, cache, true, group, 0, window_cells, 0, first_layers}, unit);
       stages.back().load(nullptr);
       finish(unit);
     }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "node/units/layered_unit.hpp"
 #include "tests/families/layouts.hpp"
 #include "tests/families/tiny_builder.hpp"
 
@@ -252,6 +253,21 @@ TEST_F(LayoutsOfOne, PickedCells_passEveryCut) {
     EXPECT_EQ(compute(model, {{0, cut}, {cut, layers}}, batches, {}), expected) << cut;
   }
   EXPECT_NE(compute(open("Q8_0", "glm-dsa"), {{0, layers}}, batches, {}), expected);
+}
+
+/// Where some layers have a unit of their own (-ngl), later ones attend to what an index there has picked.
+TEST_F(LayoutsOfOne, PickedCells_areReadByOtherUnitsLayers) {
+  const ModelFile model = open("Q8_0", "glm-dsa-sparse");
+  const std::vector<std::int32_t> prompt = tiny_prompt();
+  const auto end = static_cast<std::int32_t>(prompt.size());
+  const std::vector<Batch> batches{text(prompt, 0),
+                                   {{300, 400, 402}, {{end, -1, {0, 4}}, {end + 1, 0, {1, 2}}, {end + 1, 0, {2, 3}}}, {0, 1, 2}}};
+  const std::vector<LayerRange> whole{{0, model.h.layers}};
+  const Logits expected = compute(model, whole, batches, {});
+  for (std::int64_t first = 1; first < model.h.layers; ++first) {
+    LayeredUnit unit(make_units(kUnits[1]), make_units("c"));
+    EXPECT_EQ(compute(unit, model, whole, batches, {}, 0, {}, CacheType::kF16, first), expected) << first;
+  }
 }
 
 /// The keys of an index are in the cache of each type, of as many bytes as the plan counts.
