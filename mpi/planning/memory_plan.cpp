@@ -304,4 +304,19 @@ std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, c
   return warnings;
 }
 
+bool fits_memory(std::span<const ModelFile* const> models, const wire::Start& plan, const std::vector<wire::Hello>& hellos,
+                 std::span<const RankBytes> draft_heads) {
+  try {
+    return plan_memory(models, plan, hellos, draft_heads).empty();
+  } catch (const UsageError&) {
+    return false;
+  }
+}
+
+void keep_states_that_fit(std::span<const ModelFile* const> models, wire::Start& plan, const std::vector<wire::Hello>& hellos,
+                          std::span<const RankBytes> draft_heads) {
+  std::int32_t& kept = plan.pipelines.front().kept_states;
+  while (kept > 0 && !fits_memory(models, plan, hellos, draft_heads)) kept /= 2;
+}
+
 }  // namespace yamata

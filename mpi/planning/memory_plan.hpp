@@ -57,5 +57,11 @@ void plan_packing(std::span<const ModelFile* const> models, wire::Start& plan, c
 /// that: they would be read from disk for every token. `models` and then `heads`: in the order of the plan's model numbers.
 std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, const wire::Start& plan,
                                      const std::vector<wire::Hello>& hellos, std::span<const RankBytes> draft_heads = {});
+/// Whether all that fits into memory, including weights.
+bool fits_memory(std::span<const ModelFile* const> models, const wire::Start& plan, const std::vector<wire::Hello>& hellos,
+                 std::span<const RankBytes> draft_heads = {});
+/// Halves the number of states of the target's kept texts, which use memory that nothing else needs, until it fits, or there are none.
+void keep_states_that_fit(std::span<const ModelFile* const> models, wire::Start& plan, const std::vector<wire::Hello>& hellos,
+                          std::span<const RankBytes> draft_heads = {});
 
 }  // namespace yamata

@@ -10,30 +10,12 @@
 #include "launch/program/planning/units.hpp"
 #include "mpi/planning/memory_plan.hpp"
 #include "mpi/planning/rank_speed.hpp"
-#include "node/error.hpp"
 #include "src/model/layer_shapes.hpp"
 
 namespace yamata {
 namespace {
 
-/// Whether every rank's share fits into memory, including weights.
-bool fits_memory(std::span<const ModelFile* const> models, const wire::Start& plan, const std::vector<wire::Hello>& hellos,
-                 std::span<const RankBytes> draft_heads) {
-  try {
-    return plan_memory(models, plan, hellos, draft_heads).empty();
-  } catch (const UsageError&) {
-    return false;
-  }
-}
-
 constexpr int kMostKeptStates = 16;  // each is as large as the state of the text
-
-/// States of kept texts use memory that nothing else needs.
-void keep_fewer_states(std::span<const ModelFile* const> models, wire::Start& plan, const std::vector<wire::Hello>& hellos,
-                       std::span<const RankBytes> draft_heads) {
-  std::int32_t& kept = plan.pipelines.front().kept_states;
-  while (kept > 0 && !fits_memory(models, plan, hellos, draft_heads)) kept /= 2;
-}
 
 }  // namespace
 
@@ -151,14 +133,14 @@ wire::Start JobPlanner::plan(const std::vector<wire::Hello>& hellos, std::span<c
     wire::Start faster = plan;
     faster.pipelines.front().layers = splits[i];
     plan_device_layers(models, faster, hellos, draft_heads);
-    keep_fewer_states(models, faster, hellos, draft_heads);
+    keep_states_that_fit(models, faster, hellos, draft_heads);
     if (!fits_memory(models, faster, hellos, draft_heads)) continue;
     plan_packing(models, faster, hellos, options.compute.repack, draft_heads);
     std::ranges::for_each(ranks_without_layers(faster, hellos), warn);
     return faster;
   }
   plan_device_layers(models, plan, hellos, draft_heads);
-  keep_fewer_states(models, plan, hellos, draft_heads);
+  keep_states_that_fit(models, plan, hellos, draft_heads);
   plan_packing(models, plan, hellos, options.compute.repack, draft_heads);
   std::ranges::for_each(plan_memory(models, plan, hellos, draft_heads), warn);
   std::ranges::for_each(ranks_without_layers(plan, hellos), warn);

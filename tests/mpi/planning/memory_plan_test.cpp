@@ -217,10 +217,39 @@ TEST_F(DevicePlan, anEmbedding_staysWithTheHost_beItTheOutputToo) {
   }
 }
 
-TEST(RankBytes, States_takeAsMuchForAnyContext) {
+ModelFile model_with_states() {
   const test::TemporaryFolder folder;
   families_test::write_tiny_model("qwen35", TensorType::F16, folder / "states.gguf");
-  const ModelFile model = ModelFile::open(folder / "states.gguf");
+  return ModelFile::open(folder / "states.gguf");
+}
+
+TEST(KeptStates, AreHalvedUntilTheyFit) {
+  const ModelFile model = model_with_states();
+  const ModelFile* const models[] = {&model};
+  wire::Start start;
+  start.batch = 8;
+  start.pipelines = {{.ranks = {0}, .layers = {{0, model.h.layers}}, .cells = 64, .sequences = 20, .window_cells = 1}};
+  const auto bytes_of = [&](std::int32_t states) {
+    const RankBytes bytes = rank_bytes(model, {0, model.h.layers}, Shard(model.h), start.cache_types, start.batch, 1, 1, states);
+    return bytes.weights + bytes.cache(64) + bytes.buffers;
+  };
+  const auto kept = [&](std::int32_t states, std::uint64_t available) {
+    start.pipelines.front().kept_states = states;
+    const std::vector<wire::Hello> hellos{{1, "", "small", "", {}, available, 1, 0}};
+    keep_states_that_fit(models, start, hellos);
+    EXPECT_TRUE(start.pipelines.front().kept_states == 0 || fits_memory(models, start, hellos));
+    return start.pipelines.front().kept_states;
+  };
+  ASSERT_GT(bytes_of(1), bytes_of(0));
+  EXPECT_EQ(kept(12, bytes_of(12)), 12);
+  EXPECT_EQ(kept(12, bytes_of(12) - 1), 6);
+  EXPECT_EQ(kept(12, bytes_of(6) - 1), 3);
+  EXPECT_EQ(kept(12, bytes_of(0)), 0);
+  EXPECT_EQ(kept(12, 1), 0) << "nothing fits, which is refused elsewhere";
+}
+
+TEST(RankBytes, States_takeAsMuchForAnyContext) {
+  const ModelFile model = model_with_states();
   const LayerRange all{0, model.h.layers};
   ASSERT_EQ(recurrent_layers(model.h, all), 4);
   const std::int32_t inputs = window_cells(model.h, 4096, 48, 64);
