@@ -148,5 +148,23 @@ TEST_F(TreeRunsTest, AcceptedGuesses_areInTheStatesAfterTheNextRunThatIsNotSkipp
   EXPECT_EQ(runs.not_in_states(), 0) << "the root's run is never skipped";
 }
 
+TEST_F(TreeRunsTest, ARunThatWasSkipped_hasWrittenNoState) {
+  TreeRuns runs(*pipeline_, {0, 4}, {});
+  runs.begin(Ids{1});
+  runs.submit_root();
+  ASSERT_TRUE(runs.submit(std::vector{guess(runs, runs.tree().root().id, 2)}));
+  compute();
+  while (runs.take_result()) {
+  }
+  runs.commit(2);
+  ASSERT_TRUE(runs.submit(std::vector{guess(runs, runs.tree().root().id, 3)}));
+  runs.commit(4);
+  ASSERT_EQ(runs.cancel_dead(), 1u);
+  compute();
+  const auto done = runs.take_result();
+  ASSERT_TRUE(done && done->result.skipped);
+  EXPECT_EQ(runs.not_in_states(), 1) << "of the accepted 2";
+}
+
 }  // namespace
 }  // namespace yamata
