@@ -276,65 +276,6 @@ void LayerOps::add_dense(const LayerSpec& spec, const WeightSet& w, LinearOp inp
                   {spec.ffn_post_norm, w.vector(kFfnPostNorm), nullptr});
 }
 
-/// The logits of experts. Beside a dense feed-forward, the router has a norm of its own, whose weights are to be divided by the root of
-/// their number.
-void LayerOps::add_router(const LayerSpec& spec, const WeightSet& w, std::int64_t rows) {
-  LinearOp logits{.x = buffers_.normed.data(), .rows = rows, .cols = h_.dim, .parts = {}, .add = false};
-  if (spec.dense_beside) logits = residual_input(buffers_.x.data(), rows, w.vector(kRouterScale), false);
-  logits.parts[0] = {.weight = &w.matrix(kRouter), .y = buffers_.router.data(), .bias = w.vector(kRouterBias)};
-  ops_.push_back(logits);
-  const float scale = 1.0f / std::sqrt(static_cast<float>(h_.dim));
-  if (spec.dense_beside) ops_.push_back(ScaleOp{.x = buffers_.router.data(), .n = rows * spec.experts, .scale = scale});
-}
-
-/// The input is normalized already. All members of a group choose the same experts.
-void LayerOps::add_experts(const LayerSpec& spec, const WeightSet& w, std::int64_t rows) {
-  const std::int64_t pairs = rows * spec.experts_used;
-  const auto numbers = [&](std::int64_t i) { return reinterpret_cast<std::int32_t*>(buffers_.choice.data()) + i * pairs; };
-  RouterOp router{.logits = buffers_.router.data(),
-                  .rows = rows,
-                  .kind = spec.router,
-                  .normalize = spec.normalize_experts,
-                  .scale = spec.experts_scale,
-                  .bias = w.vector(kChoiceBias),
-                  .groups = spec.expert_groups,
-                  .groups_used = spec.expert_groups_used,
-                  .choice = {.experts = spec.experts,
-                             .used = spec.experts_used,
-                             .weights = buffers_.choice.data(),
-                             .pairs = numbers(1),
-                             .tokens = numbers(2),
-                             .chosen = numbers(3),
-                             .first = reinterpret_cast<std::int32_t*>(buffers_.expert_begins.data())}};
-  add_router(spec, w, rows);
-  ops_.push_back(router);
-  const auto part = [&](TensorRole role, TensorRole bias, Extent extent, std::int64_t all, const FloatBuffer& y) {
-    return LinearOp::Part{.weight = w.copies(role), .y = y.data(), .bias = own_part(w.vector(bias), extent), .bias_stride = all};
-  };
-  LinearOp gate{.x = buffers_.normed.data(), .rows = pairs, .cols = h_.dim, .parts = {}, .add = false, .input = buffers_.input.data()};
-  gate.parts = {{part(kExpertGate, kExpertGateBias, Extent::kExpertFfn, spec.expert_ffn, buffers_.gate),
-                 part(kExpertUp, kExpertUpBias, Extent::kExpertFfn, spec.expert_ffn, buffers_.up),
-                 {}}};
-  gate.x_of_tokens = true;
-  LinearOp down = activated(spec, pairs, spec.expert_ffn, shard_.expert_ffn());
-  down.parts[0] = part(kExpertDown, kExpertDownBias, Extent::kDim, h_.dim, buffers_.branch);
-  for (LinearOp* op : {&gate, &down}) op->experts = router.choice;
-  ops_.push_back(gate);
-  if (spec.weigh_inputs) weigh_inputs(router.choice, pairs);
-  ops_.push_back(down);
-  AddOp add = branch_to_residual(spec, rows);
-  add.experts = router.choice, add.weighted = !spec.weigh_inputs;
-  if (spec.dense_beside) add.to = expert_sum(rows), add.to_stride = add.cols;
-  ops_.push_back(add);
-}
-
-/// Multiplies gate and up with the weights of the experts, as if their input had been multiplied.
-void LayerOps::weigh_inputs(const ExpertChoice& choice, std::int64_t pairs) {
-  const std::int64_t cols = shard_.rows(Extent::kExpertFfn).count();
-  for (const FloatBuffer* products : {&buffers_.gate, &buffers_.up})
-    ops_.push_back(ScaleOp{.x = products->data(), .n = pairs * cols, .scale = 1, .experts = choice, .cols = cols});
-}
-
 /// Adds a branch to the residual stream, for the own columns.
 AddOp LayerOps::branch_to_residual(const LayerSpec& spec, std::int64_t rows) const {
   const Interval own = shard_.rows(Extent::kDim);
@@ -345,45 +286,6 @@ AddOp LayerOps::branch_to_residual(const LayerSpec& spec, std::int64_t rows) con
           .to_stride = h_.dim,
           .from_stride = own.count(),
           .scale = spec.residual_scale};
-}
-
-/// A feed-forward network for all tokens in addition to the experts.
-void LayerOps::add_shared_expert(const LayerSpec& spec, const WeightSet& w, std::int64_t rows) {
-  float* score = buffers_.router.data() + rows * spec.experts;
-  LinearOp gate{.x = buffers_.normed.data(), .rows = rows, .cols = h_.dim, .parts = {}, .add = false};
-  gate.parts = {
-      {{.weight = &w.matrix(kSharedGate), .y = buffers_.gate.data()}, {.weight = &w.matrix(kSharedUp), .y = buffers_.up.data()}, {}}};
-  if (spec.shared_gate) gate.parts[2] = {.weight = &w.matrix(kSharedScore), .y = score};
-  ops_.push_back(gate);
-  LinearOp down = activated(spec, rows, spec.shared_ffn, shard_.shared_ffn());
-  down.parts[0] = {.weight = &w.matrix(kSharedDown), .y = buffers_.branch.data()};
-  ops_.push_back(down);
-  AddOp add = branch_to_residual(spec, rows);
-  if (spec.shared_gate) add.gate = score;
-  ops_.push_back(add);
-}
-
-void LayerOps::add_output_norm(const WeightSet& w, float* x, std::int64_t rows, bool whole, float* out) {
-  const NormWeights norm{h_.output_norm(), w.vector(kOutputNorm), w.vector(kOutputNormBias)};
-  if (norm.kind == NormKind::kLayer) return add_norm(norm, x, rows, whole, out);
-  LinearOp alone = residual_input(x, rows, norm.weight, whole);  // a product without a matrix: only its input is used
-  alone.input = out;
-  ops_.push_back(alone);
-}
-
-void LayerOps::add_logits(const WeightSet& w, float* x, std::int64_t rows) {
-  LinearOp output = residual_input(x, rows, w.vector(kOutputNorm), false);
-  if (h_.output_norm() == NormKind::kLayer) {
-    add_output_norm(w, x, rows, false, x);
-    output = {.x = x, .rows = rows, .cols = h_.dim, .parts = {}, .add = false};
-  }
-  output.parts[0] = {
-      .weight = &w.matrix(kOutput), .y = buffers_.logits.data(), .bias = own_part(w.vector(kOutputBias), Extent::kVocabulary)};
-  ops_.push_back(output);
-  const std::int64_t here = shard_.rows(Extent::kVocabulary).count();
-  if (h_.logit_scale != 1 || h_.logit_softcap != 0)
-    ops_.push_back(ScaleOp{.x = buffers_.logits.data(), .n = rows * here, .scale = h_.logit_scale, .cap = h_.logit_softcap});
-  if (!h_.suppressed.empty()) suppress_tokens(rows);
 }
 
 }  // namespace yamata
