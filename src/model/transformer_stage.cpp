@@ -51,6 +51,7 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
   for (const LayerShape& shape : shapes_.all()) ops_of_.try_emplace(&shape, shape.h, shape.shard, exchange_, buffers_, ops_);
   share_out(options);
   share_passed();
+  gather_layers();
 }
 
 /// Assigns layers to each unit, with their part of the cache.
@@ -67,7 +68,8 @@ void TransformerStage::share_out(const ContextOptions& options) {
     part.tensors = stage_tensors(file_, h_, part.range, shard_, part.packs);
     part.all_tensors = stage_tensors(file_, h_, part.range, shard_, true);
     share_cache(part, options);
-    share_states(part, state_counts(options));
+    const std::int64_t with_states = recurrent_layers(h_, part.range);
+    if (with_states > 0) part.states = std::make_unique<StateStore>(*part.unit, shard_.state(), with_states, state_counts(options));
   }
 }
 
@@ -104,13 +106,33 @@ void TransformerStage::share_passed() {
   }
 }
 
-/// Memory for the states of a unit's layers.
-void TransformerStage::share_states(UnitLayers& part, StateCounts counts) {
-  const std::int64_t layers = recurrent_layers(h_, part.range);
-  if (layers > 0) part.states = std::make_unique<StateStore>(*part.unit, shard_.state(), layers, counts);
-  std::int64_t before = 0;
-  for (std::int64_t layer = part.range.begin; layer < part.range.end; ++layer)
-    states_.push_back(h_.layer_at(layer).recurrent ? part.states->layer(before++) : StateMemory{});
+TransformerStage::Layer TransformerStage::layer_of(std::int64_t number) {
+  const LayerShape& shape = shapes_.of(number);
+  const auto find = [&](std::int64_t layer) {
+    const auto found = cached_.find(layer);
+    return found == cached_.end() ? nullptr : &found->second;
+  };
+  return {.spec = h_.layer_at(number),
+          .shard = &shape.shard,
+          .ops = &ops_of_.at(&shape),
+          .cells = find(h_.cache_layer(number)),
+          .own = find(number)};
+}
+
+void TransformerStage::gather_layers() {
+  for (const UnitLayers& part : units_) {
+    std::int64_t before = 0;
+    for (std::int64_t number = part.range.begin; number < part.range.end; ++number) {
+      Layer layer = layer_of(number);
+      if (layer.spec.recurrent) layer.states = part.states->layer(before++);
+      if (layer.own && layer.own->passed >= 0) layer.passed_keys = passed_out_.keys[passed_out_.index_of(number)].floats;
+      layers_.push_back(layer);
+    }
+  }
+  for (const std::int64_t number : shared_from_before(h_, range_)) {
+    arriving_.push_back(layer_of(number));
+    arriving_.back().arrival = passed_in_.index_of(number);
+  }
 }
 
 void TransformerStage::touch_cache() {
@@ -212,32 +234,31 @@ void TransformerStage::place(const StageBatch& batch) {
 /// The most floats of a row's angles.
 std::size_t TransformerStage::angles_width() const { return std::max(ropes_.front().width(), ropes_.back().width()); }
 
-/// The cells of a layer of the model, and how a run fills and sees them.
-LayerCache TransformerStage::cells_of(std::int64_t layer) const {
-  const bool windowed = h_.layer_at(layer).window > 0;
-  const auto cached = cached_.find(h_.cache_layer(layer));
-  return {.k = cached == cached_.end() ? nullptr : cached->second.k.data(),
-          .v = cached == cached_.end() ? nullptr : cached->second.v.data(),
+/// The cells of a layer, and how a run fills and sees them.
+LayerCache TransformerStage::cells_of(const Layer& layer) const {
+  const bool windowed = layer.spec.window > 0;
+  return {.k = layer.cells ? layer.cells->k.data() : nullptr,
+          .v = layer.cells ? layer.cells->v.data() : nullptr,
           .k_type = tensor_type(units_.front().cache->types().k),
           .v_type = tensor_type(units_.front().cache->types().v),
           .cells = (windowed && window_cells_ ? window_batch_ : batch_cells_).cells().data(),
           .visible = windowed ? in_window_.data() : visible_.data(),
           .angles = buffers_.angles.data() + (windowed ? (ropes_.size() - 1) * rows_ * angles_width() : 0),
-          .index = cached == cached_.end() ? nullptr : cached->second.index.data(),
+          .index = layer.cells ? layer.cells->index.data() : nullptr,
           .picked = picked_.rows()};
 }
 
 LayerCache TransformerStage::cache_of(std::size_t layer) {
-  const std::int64_t number = range_.begin + static_cast<std::int64_t>(layer), inputs = h_.layer.input_dim;
-  LayerCache cache = cells_of(number);
+  const Layer& own = layers_[layer];
+  const std::int64_t inputs = h_.layer.input_dim;
+  LayerCache cache = cells_of(own);
   cache.query_scales = buffers_.query_scales.data();
-  cache.plan = state_plan_, cache.states = states_[layer];
+  cache.plan = state_plan_, cache.states = own.states;
   cache.finished = state_cells_ && layer == last_state_layer_ ? state_cells_->written() : nullptr;
-  const auto cached = cached_.find(number);
-  if (cached != cached_.end() && cached->second.passed >= 0) {
+  if (own.passed_keys > 0) {
     const auto rows = static_cast<std::int64_t>(rows_);
-    cache.passed_k = buffers_.passed.data() + rows * cached->second.passed;
-    cache.passed_v = cache.passed_k + rows * passed_out_.keys[passed_out_.index_of(number)].floats;
+    cache.passed_k = buffers_.passed.data() + rows * own.own->passed;
+    cache.passed_v = cache.passed_k + rows * own.passed_keys;
   }
   const std::int64_t at = static_cast<std::int64_t>(layer) * inputs;
   cache.inputs = buffers_.layer_inputs.data() + at, cache.input_gates = buffers_.layer_gates.data() + at;
@@ -260,8 +281,8 @@ void TransformerStage::build(const StageBatch& batch) {
     const UnitLayers& part = units_[parts_.size()];
     if (range_.begin + static_cast<std::int64_t>(layer) == part.range.end) parts_.push_back({part.unit, ops_.size()});
     build_layer_features(layer);
-    LayerOps& ops = ops_of_.at(&shapes_.of(range_.begin + static_cast<std::int64_t>(layer)));
-    ops.add_layer(weights_.specs[layer], weights_.layers[layer], cache_of(layer), rows, layer == 0 && !keeps_columns_);
+    const Layer& own = layers_[layer];
+    own.ops->add_layer(own.spec, weights_.layers[layer], cache_of(layer), rows, layer == 0 && !keeps_columns_);
   }
   if (!last() && !shard_.whole() && !keeps_columns_) ops_.push_back(AllGatherOp{x, rows, h_.dim, layer_ops_.shared(shard_.residual())});
   if (last() && !logit_rows_.empty()) {
@@ -281,55 +302,17 @@ void TransformerStage::take(std::span<const float> activations) {
   if (passed_in_.picked > 0) picked_.take_places(passed_in_.picked_in(activations, rows));
   received_.assign(activations.begin(), activations.end());
   std::ranges::copy(passed_in_.inputs_in(activations, rows), buffers_.layer_inputs.data());
-  for (const std::int64_t layer : shared_from_before(h_, range_)) {
-    const LayerShape& shape = shapes_.of(layer);
-    const std::size_t index = passed_in_.index_of(layer);
-    const std::int64_t all = passed_in_.keys[index].floats;
-    const Interval own = shape.shard.rows(Extent::kKeys);
-    const float* from = passed_in_.keys_in(activations, rows, index).data() + own.begin;
-    float* const k = buffers_.passed.data() + rows * cached_.at(layer).passed;
+  for (const Layer& layer : arriving_) {
+    const std::int64_t all = passed_in_.keys[layer.arrival].floats;
+    const Interval own = layer.shard->rows(Extent::kKeys);
+    const float* from = passed_in_.keys_in(activations, rows, layer.arrival).data() + own.begin;
+    float* const k = buffers_.passed.data() + rows * layer.own->passed;
     for (std::int64_t row = 0; row < 2 * rows; ++row) std::copy_n(from + row * all, own.count(), k + row * own.count());
-    ops_of_.at(&shape).add_cells(h_.layer_at(layer), cells_of(layer), k, k + rows * own.count(), rows);
+    layer.ops->add_cells(layer.spec, cells_of(layer), k, k + rows * own.count(), rows);
   }
 }
 
 std::size_t TransformerStage::buffer_bytes() const { return buffers_.floats() * sizeof(float); }
-
-void TransformerStage::begin_features(const StageBatch& batch) {
-  feature_rows_.assign(batch.feature_rows.begin(), batch.feature_rows.end());
-  feature_layers_.clear();
-  features_built_ = 0;
-  if (feature_rows_.empty()) return;
-  for (const std::int32_t layer : batch.feature_layers) {
-    if (layer == kOutputFeatures ? last() : layer >= range_.begin && layer < range_.end) feature_layers_.push_back(layer);
-  }
-  const std::size_t floats = feature_rows_.size() * static_cast<std::size_t>(h_.dim);
-  features_.reserve(feature_layers_.size() * floats);
-  if (!feature_layers_.empty() && feature_layers_.back() == kOutputFeatures) feature_inputs_.reserve(floats);
-}
-
-/// The place of the next feature layer; they are built in ascending order.
-float* TransformerStage::add_features() {
-  return features_.data() + features_built_++ * feature_rows_.size() * static_cast<std::size_t>(h_.dim);
-}
-
-/// Adds the input of a layer as features, if it is requested. The input of the first layer here has all columns.
-void TransformerStage::build_layer_features(std::size_t layer) {
-  if (features_built_ == feature_layers_.size() || feature_layers_[features_built_] != range_.begin + static_cast<std::int64_t>(layer))
-    return;
-  float* const features = add_features();
-  const auto rows = static_cast<std::int64_t>(feature_rows_.size());
-  ops_.push_back(GatherOp{buffers_.x.data(), h_.dim, feature_rows_, features});
-  if (layer > 0 && !shard_.whole()) ops_.push_back(AllGatherOp{features, rows, h_.dim, layer_ops_.shared(shard_.residual())});
-}
-
-void TransformerStage::build_output_features() {
-  if (features_built_ == feature_layers_.size()) return;
-  const auto rows = static_cast<std::int64_t>(feature_rows_.size());
-  ops_.push_back(GatherOp{buffers_.x.data(), h_.dim, feature_rows_, feature_inputs_.data()});
-  if (!shard_.whole()) ops_.push_back(AllGatherOp{feature_inputs_.data(), rows, h_.dim, layer_ops_.shared(shard_.residual())});
-  layer_ops_.add_output_norm(weights_.rest, feature_inputs_.data(), rows, true, add_features());
-}
 
 void TransformerStage::build_highest() {
   auto* const out = reinterpret_cast<Highest*>(buffers_.highest.data());
@@ -349,10 +332,6 @@ std::vector<Highest> TransformerStage::highest() const {
     }
   }
   return rows;
-}
-
-std::span<const float> TransformerStage::features() const {
-  return {features_.data(), feature_layers_.size() * feature_rows_.size() * static_cast<std::size_t>(h_.dim)};
 }
 
 std::span<const float> TransformerStage::activations() const {

@@ -76,19 +76,36 @@ class TransformerStage final : public StageModel {
     std::vector<std::span<const std::byte>> all_tensors{};  // of which runs may read parts, such as an expert's
     std::unique_ptr<Buffer> packed{};
     std::unique_ptr<KvStore> cache{};
-    std::unique_ptr<StateStore> states{};  // of layers with a gated delta rule
+    std::unique_ptr<StateStore> states{};  // of layers that have them
+  };
+  /// Keys and values of a layer: those of each kv head here, and where they are if they pass between stages; keys of its index.
+  struct Cached {
+    std::vector<void*> k, v, index;
+    std::int64_t passed = -1;  // floats per row before it in buffers_.passed; -1: it does not pass
+  };
+  /// What a layer has in every run.
+  struct Layer {
+    LayerSpec spec;
+    const Shard* shard;
+    LayerOps* ops;
+    const Cached* cells;           // that it reads; null: none
+    const Cached* own;             // null: it reads another layer's
+    StateMemory states{};          // if it has them
+    std::size_t arrival = 0;       // of a layer before this stage: its number among those whose keys and values arrive
+    std::int64_t passed_keys = 0;  // of one whose keys and values pass to the next stage: floats of keys per row
   };
   void share_out(const ContextOptions& options);
   void share_cache(UnitLayers& part, const ContextOptions& options);
-  void share_states(UnitLayers& part, StateCounts counts);
   void pack(UnitLayers& part);
   void place(const StageBatch& batch);
   std::size_t angles_width() const;
   void take(std::span<const float> activations);
   void share_passed();
   void build(const StageBatch& batch);
+  Layer layer_of(std::int64_t number);
+  void gather_layers();
   LayerCache cache_of(std::size_t layer);
-  LayerCache cells_of(std::int64_t layer) const;
+  LayerCache cells_of(const Layer& layer) const;
   const float* rope_factors(std::int64_t context) const;
   void begin_features(const StageBatch& batch);
   void build_layer_features(std::size_t layer);
@@ -117,15 +134,10 @@ class TransformerStage final : public StageModel {
   bool only_highest_ = false;  // of the logits of the latest run
   bool file_is_read_ = false;  // then most of the file is not needed any more
 
-  /// Keys and values of a layer: those of each kv head here, and where they are if they pass between stages; keys of its index.
-  struct Cached {
-    std::vector<void*> k, v, index;
-    std::int64_t passed = -1;  // floats per row before it in buffers_.passed; -1: it does not pass
-  };
   std::map<std::int64_t, Cached> cached_;  // by layer of the model
+  std::vector<Layer> layers_, arriving_;   // of this stage; those before it whose keys and values arrive with the activations
   std::vector<float> received_;            // activations of the latest run, if they have more than the residual stream
   mutable std::vector<float> sent_;        // the same that the next stage reads
-  std::vector<StateMemory> states_;        // [layer]; empty where it has none
   BatchCells batch_cells_, window_batch_;
   std::vector<std::span<const CellId>> visible_, in_window_;
   PickedCells picked_;
