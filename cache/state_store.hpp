@@ -1,5 +1,5 @@
 #pragma once
-// The memory of layers with a gated delta rule: states, and the inputs of the latest tokens.
+// The memory of layers with states: these, and the inputs of the latest tokens.
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -310,8 +310,8 @@ struct BarrierOp {
   int own;  ///< number of this unit among them
 };
 
-using Op =
-    std::variant<EmbedOp, LinearOp, StoreOp, AttentionOp, AttentionPartOp, MergeAttentionOp, GatherOp, AllGatherOp, ReadOp, PackOp, NormOp,
-                 ResizeOp, AddOp, RouterOp, ScaleOp, HighestOp, BarrierOp, StateInputsOp, DeltaRuleOp, HeadGateOp, UngateOp, PickOp>;
+using Op = std::variant<EmbedOp, LinearOp, StoreOp, AttentionOp, AttentionPartOp, MergeAttentionOp, GatherOp, AllGatherOp, ReadOp, PackOp,
+                        NormOp, ResizeOp, AddOp, RouterOp, ScaleOp, HighestOp, BarrierOp, StateInputsOp, DeltaRuleOp, GatedConvolutionOp,
+                        HeadGateOp, UngateOp, PickOp>;
 
 }  // namespace yamata

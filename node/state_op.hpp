@@ -1,6 +1,6 @@
 #pragma once
-// Operations of layers with a gated delta rule (Gated DeltaNet, equation 10): instead of cells, a layer has a state, which is one matrix
-// per head. Each token decays it, replaces what its key finds there by its value, and reads it with its query.
+// Operations of layers that have a state instead of cells: the last inputs of a convolution, and with a gated delta rule (Gated DeltaNet,
+// equation 10) one matrix per head. Each token decays it, replaces what its key finds there by its value, and reads it with its query.
 #include <array>
 #include <cstdint>
 #include <span>
@@ -9,9 +9,10 @@
 
 namespace yamata {
 
-/// The sizes of a layer's states. Queries and keys have `key_heads` heads, values `heads`, all of `dim` elements.
+/// The sizes of a layer's states. Queries and keys have `key_heads` heads, values `heads`, all of `dim` elements. Without key heads, there
+/// are no matrices: heads are blocks of the convolution's channels.
 struct StateShape {
-  /// Columns that a convolution reads: a token's own, and those of the tokens before it.
+  /// Columns that a convolution reads, at most: a token's own, and those of the tokens before it.
   static constexpr std::int64_t kTaps = 4;
   /// Columns that are kept with a state: those of the tokens before its end.
   static constexpr std::int32_t kColumns = kTaps - 1;
@@ -21,7 +22,8 @@ struct StateShape {
 
   std::int64_t heads = 0, key_heads = 0;
   std::int64_t dim = 0;  ///< a multiple of kBlock, up to kMostDim
-  bool cyclic = false;   ///< the key head of value head i is i modulo `key_heads`; else several consecutive heads share one
+  std::int64_t taps = kTaps;
+  bool cyclic = false;  ///< the key head of value head i is i modulo `key_heads`; else several consecutive heads share one
   /// Of a member of a group: numbers of its first heads in the layer, and how many the layer has; 0: these are all.
   std::int64_t first_head = 0, first_key_head = 0, layer_heads = 0, layer_key_heads = 0;
 
@@ -39,15 +41,16 @@ struct StateShape {
   StateShape some(std::int64_t begin, std::int64_t end) const {
     StateShape part = *this;
     part.heads = end - begin, part.first_head = begin, part.layer_heads = heads, part.layer_key_heads = key_heads;
+    if (key_heads == 0) return part;
     const std::int64_t first = cyclic ? begin % key_heads : begin / sharing();
     const std::int64_t past = cyclic ? first + part.heads : (end + sharing() - 1) / sharing();
     if (past > key_heads) return part;  // from the last one on to the first: all
     part.first_key_head = first, part.key_heads = past - first;
     return part;
   }
-  std::int64_t state_floats() const { return heads * dim * dim; }
+  std::int64_t state_floats() const { return key_heads > 0 ? heads * dim * dim : 0; }
   /// What a token does to the state: keys, values, and the decay and the strength of each head.
-  std::int64_t update_floats() const { return keys() + values() + 2 * heads; }
+  std::int64_t update_floats() const { return key_heads > 0 ? keys() + values() + 2 * heads : 0; }
   /// The same, and its queries.
   std::int64_t input_floats() const { return update_floats() + keys(); }
   friend bool operator==(const StateShape&, const StateShape&) = default;
@@ -117,6 +120,19 @@ struct DeltaRuleOp {
   float* out;       ///< [rows][values]
   bool* finished;   ///< set to true when it or its list has been computed, if not null
   OpRange which{};  ///< heads that are computed
+};
+
+/// A convolution per channel between two gates: the sum of taps times columns, times the token's second gate. A column is the token's input
+/// times its first gate. Divided by heads.
+struct GatedConvolutionOp {
+  const float* x;  ///< [rows][3][channels]: first gates, second gates, inputs
+  StateShape shape;
+  const float* taps;  ///< [channels][shape.taps], the oldest first
+  const StatePlan* plan;
+  StateMemory memory;  ///< only columns
+  float* out;          ///< [rows][channels]
+  bool* finished;      ///< as in DeltaRuleOp
+  OpRange which{};     ///< heads that are computed
 };
 
 /// Gates of heads: x = x * sigmoid(gate), or, with a norm, x / rms(x) * norm * silu(gate). Divided by rows and heads.

@@ -343,6 +343,11 @@ void CpuUnit::run(const DeltaRuleOp& op, int thread) {
   if (thread == 0 && op.finished) *op.finished = true;
 }
 
+void CpuUnit::run(const GatedConvolutionOp& op, int thread) {
+  cpu::convolve_gated(kernels_, op, thread_share(op.which.count_of(op.shape.heads), thread, threads()));
+  if (thread == 0 && op.finished) *op.finished = true;
+}
+
 void CpuUnit::run(const HeadGateOp& op, int thread) {
   cpu::gate_heads(kernels_, op, thread_share(op.rows * op.which.count_of(op.heads), thread, threads()));
 }

@@ -38,20 +38,44 @@ void unit_length(const KernelTable& kernels, float* head, std::int64_t dim, doub
   for (std::int64_t i = 0; i < dim; ++i) head[i] *= scale;
 }
 
-/// Some columns of the convolution's inputs, by the numbers of StateStep.
+/// Up to kMostDim channels of the convolution's columns, from `begin` on, by the numbers of StateStep. What a row's are made of is given by
+/// make(row, out), which returns them.
+template <class Make>
 class Columns {
  public:
-  Columns(const StateInputsOp& op, std::int64_t begin) : op_(op), begin_(begin), width_(op.shape.channels()) {}
-  const float* at(std::int32_t column) const {
-    if (column >= 0) return op_.memory.columns + column * width_ + begin_;
-    return column == StateStep::kZero ? kZeros : op_.x + StateStep::row_of(column) * width_ + begin_;
+  Columns(const StateShape& shape, const StatePlan& plan, const StateMemory& memory, std::int64_t begin, std::int64_t count, Make make)
+      : plan_(plan), kept_(memory.columns + begin), width_(shape.channels()), count_(count), make_(make) {}
+
+  /// Those of a step, its own first.
+  void read(const StateStep& step) {
+    for (std::size_t back = 0; back < StateShape::kTaps; ++back) {
+      const std::int32_t column = step.columns[back];
+      at_[back] = column >= 0 ? kept(column) : column == StateStep::kZero ? kZeros : make_(StateStep::row_of(column), made_[back]);
+    }
   }
-  float* kept(std::int32_t column) const { return op_.memory.columns + column * width_ + begin_; }
+  const float* own() const { return at_[0]; }
+  void convolve(const StateKernels& kernels, const float* taps, std::int64_t tap_count, float* sums) const {
+    const float* newest_last[StateShape::kTaps];
+    for (std::int64_t tap = 0; tap < tap_count; ++tap) newest_last[tap] = at_[static_cast<std::size_t>(tap_count - 1 - tap)];
+    kernels.convolve(newest_last, taps, tap_count, count_, sums);
+  }
+  /// Keeps what later runs read of this step.
+  void keep(const StateStep& step) const {
+    if (step.row >= 0 && step.input >= 0) std::copy_n(own(), count_, kept(step.input));
+    for (std::int32_t back = 1; step.keep >= 0 && back <= StateShape::kColumns; ++back)
+      std::copy_n(at_[static_cast<std::size_t>(back - 1)], count_, kept(plan_.column_of(step.keep, back)));
+  }
 
  private:
   static constexpr float kZeros[kMostDim] = {};
-  const StateInputsOp& op_;
-  std::int64_t begin_, width_;
+  float* kept(std::int32_t column) const { return kept_ + column * width_; }
+
+  const StatePlan& plan_;
+  float* kept_;
+  std::int64_t width_, count_;
+  Make make_;
+  std::array<const float*, StateShape::kTaps> at_{};
+  float made_[StateShape::kTaps][kMostDim];
 };
 
 /// Where head `number` of the convolution lies among a row's inputs: keys and values first, queries at the end.
@@ -66,26 +90,41 @@ void convolve_head(const KernelTable& kernels, const StateInputsOp& op, std::int
   const bool query = number < shape.key_heads, key = !query && number < 2 * shape.key_heads;
   const std::int64_t first = query ? 0 : key ? shape.keys() : 2 * shape.keys();
   const float* taps = op.taps[query ? 0 : key ? 1 : 2] + (begin - first) * StateShape::kTaps;
-  const Columns columns(op, begin);
+  Columns columns(shape, *op.plan, op.memory, begin, dim, [&](std::int32_t row, float*) { return op.x + row * shape.channels() + begin; });
   float sums[kMostDim];
   for (const StateStep& step : op.plan->steps) {
+    columns.read(step);
     if (step.row >= 0) {
       float* out = op.out + step.row * shape.input_floats() + at;
-      const float* newest_last[StateShape::kTaps];
-      for (std::int64_t tap = 0; tap < StateShape::kTaps; ++tap)
-        newest_last[tap] = columns.at(step.columns[static_cast<std::size_t>(StateShape::kTaps - 1 - tap)]);
-      state_kernels(kernels.isa).convolve(newest_last, taps, dim, sums);
+      columns.convolve(state_kernels(kernels.isa), taps, StateShape::kTaps, sums);
       kernels.activate(Activation::kSilu, sums, nullptr, dim, out);
       if (query) unit_length(kernels, out, dim, 1.0 / std::sqrt(static_cast<double>(dim)));
       if (key) unit_length(kernels, out, dim, 1.0);
-      if (step.input >= 0) {
-        std::copy_n(columns.at(step.columns[0]), dim, columns.kept(step.input));
-        if (!query) std::copy_n(out, dim, op.memory.updates + step.input * shape.update_floats() + at);
-      }
+      if (step.input >= 0 && !query) std::copy_n(out, dim, op.memory.updates + step.input * shape.update_floats() + at);
     }
-    if (step.keep < 0) continue;
-    for (std::int32_t back = 1; back <= StateShape::kColumns; ++back)
-      std::copy_n(columns.at(step.columns[static_cast<std::size_t>(back - 1)]), dim, columns.kept(op.plan->column_of(step.keep, back)));
+    columns.keep(step);
+  }
+}
+
+/// The convolution between two gates, for some of its channels.
+void convolve_channels(const KernelTable& kernels, const GatedConvolutionOp& op, std::int64_t begin, std::int64_t count) {
+  const std::int64_t channels = op.shape.channels();
+  const auto gates = [&](std::int32_t row, std::int64_t which) { return op.x + (3 * row + which) * channels + begin; };
+  Columns columns(op.shape, *op.plan, op.memory, begin, count, [&](std::int32_t row, float* made) {
+    const float *gate = gates(row, 0), *x = gates(row, 2);
+    for (std::int64_t i = 0; i < count; ++i) made[i] = gate[i] * x[i];
+    return made;
+  });
+  float sums[kMostDim];
+  for (const StateStep& step : op.plan->steps) {
+    columns.read(step);
+    if (step.row >= 0) {
+      columns.convolve(state_kernels(kernels.isa), op.taps + begin * op.shape.taps, op.shape.taps, sums);
+      const float* gate = gates(step.row, 1);
+      float* out = op.out + step.row * channels + begin;
+      for (std::int64_t i = 0; i < count; ++i) out[i] = gate[i] * sums[i];
+    }
+    columns.keep(step);
   }
 }
 
@@ -172,6 +211,12 @@ void make_state_inputs(const KernelTable& kernels, const StateInputsOp& op, Thre
     convolve_head(kernels, op, 2 * all_keys + head);
     make_gates(kernels, op, head);
   }
+}
+
+void convolve_gated(const KernelTable& kernels, const GatedConvolutionOp& op, ThreadShare share) {
+  const std::int64_t dim = op.shape.dim, end = (op.which.begin + share.end) * dim;
+  for (std::int64_t at = (op.which.begin + share.begin) * dim; at < end; at += kMostDim)
+    convolve_channels(kernels, op, at, std::min(kMostDim, end - at));
 }
 
 std::size_t rule_floats(const DeltaRuleOp& op) { return static_cast<std::size_t>((2 + op.plan->aside) * block_floats(op.shape)); }

@@ -1,5 +1,5 @@
 #pragma once
-// Operations of layers with a gated delta rule; each thread computes a part.
+// Operations of layers with states; each thread computes a part.
 #include <vector>
 
 #include "node/cpu/kernels/state_kernels.hpp"
@@ -15,6 +15,9 @@ double softplus(const KernelTable& kernels, float x);
 std::int64_t convolved_heads(const StateInputsOp& op);
 /// Those of `share`, for all rows.
 void make_state_inputs(const KernelTable& kernels, const StateInputsOp& op, ThreadShare share);
+
+/// The heads of `share`, counted through those of the operation, for all rows.
+void convolve_gated(const KernelTable& kernels, const GatedConvolutionOp& op, ThreadShare share);
 
 /// Floats of memory that a thread needs for the rule.
 std::size_t rule_floats(const DeltaRuleOp& op);

@@ -84,6 +84,7 @@ class OpCutter {
   void cut_op(const HighestOp& op);
   void cut_op(const StateInputsOp& op);
   void cut_op(const DeltaRuleOp& op);
+  void cut_op(const GatedConvolutionOp& op);
   void cut_op(const HeadGateOp& op);
   void cut_op(const UngateOp& op);
   void cut_op(const PickOp& op);
@@ -101,6 +102,8 @@ class OpCutter {
   Cut cut_of_part(const LinearOp::Part& part, const Heads* heads, std::span<const double> shares) const;
   Cut cut_as_written(std::initializer_list<const float*> where, std::int64_t columns) const;
   Cut heads_as_written(const float* x, std::int64_t heads, std::int64_t dim) const;
+  template <class AnyOp>
+  void add_by_heads(const AnyOp& op, const Cut& heads);
   int label_of(const LinearOp& op);
   int label_of(const AttentionOp& op);
   void begin_labelled();

@@ -1,4 +1,4 @@
-// Divides a gated delta rule, and gates of heads, among the units: by heads.
+// Divides operations of layers with states, and gates of heads, among the units: by heads.
 #include <algorithm>
 #include <utility>
 
@@ -39,19 +39,32 @@ void OpCutter::cut_op(const StateInputsOp& op) {
 }
 
 /// One unit notes the end: if a list is stopped, then by all units together, before this operation or after it.
+template <class AnyOp>
+void OpCutter::add_by_heads(const AnyOp& op, const Cut& heads) {
+  bool* finished = op.finished;
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+    if (heads.count(unit) == 0) continue;
+    AnyOp part = op;
+    part.which = heads.of(unit);
+    part.finished = std::exchange(finished, nullptr);
+    lists_[unit].push_back(part);
+  }
+}
+
 void OpCutter::cut_op(const DeltaRuleOp& op) {
   const Cut heads = cut_of(op.shape.heads, 1, shares_.of(UnitShares::kOther));
   const std::int64_t rows = rows_of(*op.plan), width = op.shape.values();
   access(std::array{UnitAccess::whole(op.inputs, float_bytes(rows * op.shape.input_floats()), false),
                     UnitAccess::columns(op.out, rows, width, width, heads.scaled(op.shape.dim), true)});
-  bool* finished = op.finished;
-  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
-    if (heads.count(unit) == 0) continue;
-    DeltaRuleOp part = op;
-    part.which = heads.of(unit);
-    part.finished = std::exchange(finished, nullptr);
-    lists_[unit].push_back(part);
-  }
+  add_by_heads(op, heads);
+}
+
+void OpCutter::cut_op(const GatedConvolutionOp& op) {
+  const Cut heads = cut_of(op.shape.heads, 1, shares_.of(UnitShares::kOther));
+  const std::int64_t rows = rows_of(*op.plan), width = op.shape.channels();
+  access(std::array{UnitAccess::whole(op.x, float_bytes(3 * rows * width), false),
+                    UnitAccess::columns(op.out, rows, width, width, heads.scaled(op.shape.dim), true)});
+  add_by_heads(op, heads);
 }
 
 void OpCutter::cut_op(const HeadGateOp& op) {

@@ -14,7 +14,7 @@ bool has_attention_norm_bias(const LayerSpec& spec) { return spec.attention_norm
 bool has_ffn_norm_bias(const LayerSpec& spec) { return spec.ffn_norm == NormKind::kLayer; }
 bool has_attention_post_norm(const LayerSpec& spec) { return spec.attention_post_norm != NormKind::kNone; }
 bool has_ffn_post_norm(const LayerSpec& spec) { return spec.ffn_post_norm != NormKind::kNone; }
-bool attends(const LayerSpec& spec) { return !spec.recurrent; }
+bool attends(const LayerSpec& spec) { return spec.mixer == Mixer::kAttention; }
 bool norms_heads(const LayerSpec& spec) { return attends(spec) && spec.qk_norm == QkNorm::kHead; }
 bool norms_own_keys(const LayerSpec& spec) { return norms_heads(spec) && !spec.reads_cache; }
 /// All heads have weights together: of one norm of them all, or of a norm each.
@@ -29,9 +29,10 @@ bool attends_without_gates(const LayerSpec& spec) { return attends(spec) && !spe
 bool has_key_bias(const LayerSpec& spec) { return attends_without_gates(spec) && !spec.reads_cache; }
 bool has_value_bias(const LayerSpec& spec) { return has_key_bias(spec) && !spec.values_from_keys; }
 bool has_gated_queries(const LayerSpec& spec) { return spec.output_gate; }
-bool is_recurrent(const LayerSpec& spec) { return spec.recurrent; }
-bool has_joint_gates(const LayerSpec& spec) { return spec.recurrent && spec.joint_gates; }
-bool has_separate_gates(const LayerSpec& spec) { return spec.recurrent && !spec.joint_gates; }
+bool has_delta_rule(const LayerSpec& spec) { return spec.mixer == Mixer::kDeltaRule; }
+bool has_joint_gates(const LayerSpec& spec) { return has_delta_rule(spec) && spec.joint_gates; }
+bool has_separate_gates(const LayerSpec& spec) { return has_delta_rule(spec) && !spec.joint_gates; }
+bool has_convolution(const LayerSpec& spec) { return spec.mixer == Mixer::kConvolution; }
 bool has_sinks(const LayerSpec& spec) { return spec.sinks; }
 bool is_dense(const LayerSpec& spec) { return spec.has_dense(); }
 bool is_gated(const LayerSpec& spec) { return spec.has_dense() && spec.gated; }
@@ -101,18 +102,26 @@ constexpr TensorRow kTensors[] = {
     vector(kIndexNorm, "indexer.k_norm.weight", kIndexDim, has_index),
     vector(kIndexNormBias, "indexer.k_norm.bias", kIndexDim, has_index),
     matrix(kIndexWeights, "indexer.proj.weight", kIndexHeads, kDim, has_index),
-    matrix(kRuleQueries, "attn_qkv.weight", kStateKeys, kDim, is_recurrent, Fusion::kState, "attn_qkv.weight"),
-    matrix(kRuleKeys, "attn_qkv.weight", kStateKeys, kDim, is_recurrent, Fusion::kState, "attn_qkv.weight"),
-    matrix(kRuleValues, "attn_qkv.weight", kStateValues, kDim, is_recurrent, Fusion::kState, "attn_qkv.weight"),
-    matrix(kConvolvedGate, "attn_gate.weight", kStateValues, kDim, is_recurrent),
-    vector(kConvolutionTaps, "ssm_conv1d.weight", kChannelTaps, is_recurrent),
+    matrix(kRuleQueries, "attn_qkv.weight", kStateKeys, kDim, has_delta_rule, Fusion::kState, "attn_qkv.weight"),
+    matrix(kRuleKeys, "attn_qkv.weight", kStateKeys, kDim, has_delta_rule, Fusion::kState, "attn_qkv.weight"),
+    matrix(kRuleValues, "attn_qkv.weight", kStateValues, kDim, has_delta_rule, Fusion::kState, "attn_qkv.weight"),
+    matrix(kConvolvedGate, "attn_gate.weight", kStateValues, kDim, has_delta_rule),
+    vector(kConvolutionTaps, "ssm_conv1d.weight", kChannelTaps, has_delta_rule),
     matrix(kStateGates, "ssm_ba.weight", kHeadGates, kDim, has_joint_gates),
     matrix(kStrength, "ssm_beta.weight", kStateHeads, kDim, has_separate_gates),
     matrix(kDecay, "ssm_alpha.weight", kStateHeads, kDim, has_separate_gates),
-    vector(kDecayRate, "ssm_a", kStateHeads, is_recurrent),
-    vector(kDecayBias, "ssm_dt.bias", kStateHeads, is_recurrent),
-    vector(kStateNorm, "ssm_norm.weight", kStateDim, is_recurrent),
-    matrix(kStateOut, "ssm_out.weight", kDim, kStateValues, is_recurrent),
+    vector(kDecayRate, "ssm_a", kStateHeads, has_delta_rule),
+    vector(kDecayBias, "ssm_dt.bias", kStateHeads, has_delta_rule),
+    vector(kStateNorm, "ssm_norm.weight", kStateDim, has_delta_rule),
+    matrix(kStateOut, "ssm_out.weight", kDim, kStateValues, has_delta_rule),
+    matrix(kConvolutionGate, "shortconv.in_proj.weight", kStateValues, kDim, has_convolution, Fusion::kConvolution,
+           "shortconv.in_proj.weight"),
+    matrix(kConvolvedGate, "shortconv.in_proj.weight", kStateValues, kDim, has_convolution, Fusion::kConvolution,
+           "shortconv.in_proj.weight"),
+    matrix(kConvolutionInput, "shortconv.in_proj.weight", kStateValues, kDim, has_convolution, Fusion::kConvolution,
+           "shortconv.in_proj.weight"),
+    vector(kConvolutionTaps, "shortconv.conv.weight", kChannelTaps, has_convolution),
+    matrix(kStateOut, "shortconv.out_proj.weight", kDim, kStateValues, has_convolution),
     matrix(kO, "attn_output.weight", kDim, kValues, attends),
     bias(kQBias, "attn_q.bias", kQueries, attends_without_gates, Fusion::kQkv, "attn_qkv.bias"),
     bias(kKBias, "attn_k.bias", kKeys, has_key_bias, Fusion::kQkv, "attn_qkv.bias"),

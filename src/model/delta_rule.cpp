@@ -90,9 +90,14 @@ void LayerOps::add_rule(const LayerSpec& spec, const WeightSet& w, const LayerCa
                             .gate_head = shape.dim,
                             .norm = w.vector(kStateNorm),
                             .epsilon = h_.epsilon});
+  add_state_out(spec, w, input.rows);
+}
+
+/// The product of what a layer has read from its state.
+void LayerOps::add_state_out(const LayerSpec& spec, const WeightSet& w, std::int64_t rows) {
   add_to_residual(spec,
                   {.x = buffers_.attention.data(),
-                   .rows = input.rows,
+                   .rows = rows,
                    .cols = h_.state.values(),
                    .parts = {},
                    .add = true,

@@ -147,6 +147,9 @@ constexpr Renamed kOneNorm[] = {{kFfnNorm, "attn_norm.weight"}, {kFfnNormBias, "
 /// The norm between attention and feed-forward, under its other name.
 constexpr Renamed kNormAfterAttention[] = {{kFfnNorm, "post_attention_norm.weight"}};
 
+/// The norm before the output, under a name of the embedding.
+constexpr Renamed kLfm2Names[] = {{kOutputNorm, "token_embd_norm.weight"}};
+
 const Family kFamilies[] = {
     {"llama", LayerSpec{}, common_tensors(), read_llama},
     {"qwen", neox(), common_tensors(), read_qwen},
@@ -187,6 +190,8 @@ const Family kFamilies[] = {
     {"qwen2vl", neox(), common_tensors(), read_sections},
     {"qwen3vl", qwen3(), common_tensors(), read_sections},
     {"qwen3vlmoe", qwen3(), common_tensors(), read_qwen3vlmoe},
+    {"lfm2", qwen3(), common_tensors(), read_lfm2, kLfm2Names, false, true},
+    {"lfm2moe", qwen3(), common_tensors(), read_lfm2moe, kLfm2Names, false, true},
 };
 
 }  // namespace

@@ -39,6 +39,8 @@ enum class TensorRole {
   kRuleKeys,
   kRuleValues,
   kConvolvedGate,
+  kConvolutionGate,
+  kConvolutionInput,
   kConvolutionTaps,
   kStateGates,
   kStrength,
@@ -115,7 +117,7 @@ enum class Extent {
   kIndexHeads,
   kIndexDim,
   kGatedQueries,  ///< queries and gates of attention's results
-  kChannelTaps,   ///< of the gated delta rule, like the next
+  kChannelTaps,   ///< of recurrent layers, like the next
   kStateKeys,
   kStateValues,
   kStateHeads,
@@ -132,8 +134,9 @@ enum class Extent {
 /// Which ranks hold a tensor.
 enum class Holder { kFirstStage, kLayer, kLastStage, kEveryStage };
 /// The fused tensor of which a tensor may be a part, as consecutive rows: queries, keys and values; gate and up, also of each expert;
-/// latent vector and rotated part of keys, and queries, keys and values of the gated delta rule, which are fused in all files.
-enum class Fusion { kNone, kQkv, kGateUp, kExpertGateUp, kLatent, kState };
+/// latent vector and rotated part of keys, queries, keys and values of the gated delta rule, and gates and input of a convolution, which
+/// are fused in all files.
+enum class Fusion { kNone, kQkv, kGateUp, kExpertGateUp, kLatent, kState, kConvolution };
 /// How many copies a layer has of a tensor: one; one per expert, in one tensor or in separate tensors; one per head, in one tensor, or as
 /// each head's part of a tensor of keys and values.
 enum class Copies { kOne, kPerExpert, kPerHead };
@@ -169,6 +172,7 @@ struct Family {
   void (*read)(const MetadataReader& reader, Hyperparameters& h) = nullptr;
   std::span<const Renamed> renamed{};
   bool varied = false;  ///< layers may have different numbers of key/value heads and columns of the feed-forward
+  bool gaps = false;    ///< or none: 0 in the list of these numbers
 };
 
 /// All families.

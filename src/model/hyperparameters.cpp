@@ -144,7 +144,8 @@ Hyperparameters Hyperparameters::read(const gguf::File& file) {
   h.ffn = reader.per_layer("feed_forward_length", 1 << 22, only_experts ? std::optional<std::int64_t>(1) : std::nullopt,
                            h.family->varied ? &h.layer_ffn : nullptr);
   h.heads = reader.per_layer("attention.head_count", 1 << 14);
-  h.kv_heads = reader.per_layer("attention.head_count_kv", h.heads, h.heads, h.family->varied ? &h.layer_kv_heads : nullptr);
+  h.kv_heads =
+      reader.per_layer("attention.head_count_kv", h.heads, h.heads, h.family->varied ? &h.layer_kv_heads : nullptr, h.family->gaps);
   h.head_dim = reader.count("attention.key_length", 4096, h.dim / h.heads);
   h.context = reader.count("context_length", 1 << 30);
   h.epsilon = reader.real(h.output_norm() == NormKind::kLayer ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon");
@@ -199,8 +200,8 @@ LayerSpec Hyperparameters::layer_at(std::int64_t index) const {
   LayerSpec spec = with_window(has_window(index));
   if (index < dense_layers || index % expert_period != expert_period - 1) spec.experts = 0;
   if (unrotated_period > 0 && index % unrotated_period == unrotated_period - 1) spec.rope = RopeKind::kNone;
-  spec.recurrent = at < recurrent.size() && recurrent[at];
-  if (spec.recurrent) spec.output_gate = false;
+  if (at < mixers.size()) spec.mixer = mixers[at];
+  if (spec.recurrent()) spec.output_gate = false;
   if (index >= layers) spec.picked = 0;  // a layer that only guesses sees all tokens
   if (spec.picked == 0 || (at < indexed.size() && !indexed[at])) spec.index_heads = 0;
   spec.reads_cache = cache_layer(index) != index;
@@ -263,7 +264,7 @@ std::int64_t windowed_layers(const Hyperparameters& h, LayerRange layers) {
 
 std::int64_t recurrent_layers(const Hyperparameters& h, LayerRange layers) {
   std::int64_t recurrent = 0;
-  for (std::int64_t layer = layers.begin; layer < layers.end; ++layer) recurrent += h.layer_at(layer).recurrent;
+  for (std::int64_t layer = layers.begin; layer < layers.end; ++layer) recurrent += h.layer_at(layer).recurrent();
   return recurrent;
 }
 

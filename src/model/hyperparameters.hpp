@@ -44,8 +44,8 @@ struct Hyperparameters {
   std::int64_t query_scale_length = 1, query_scale_offset = 0;  ///< of LayerSpec::query_scale
   std::int64_t dense_layers = 0;                                ///< number of layers at the beginning without experts
   std::int64_t expert_period = 1;                               ///< of this many layers, only the last has experts
-  StateShape state;                                             ///< of layers with a gated delta rule
-  std::vector<bool> recurrent;                                  ///< which layers these are; empty: none
+  StateShape state;                                             ///< of layers with states
+  std::vector<Mixer> mixers;                                    ///< by layer; empty: all have attention
   std::vector<bool> indexed;                                    ///< with sparse attention, which layers have an index; empty: all
   RopeScaling rope;
   float embedding_scale = 1, logit_scale = 1, logit_softcap = 0;
@@ -97,7 +97,7 @@ struct LayerRange {
 
 /// Number of layers among these with a sliding window.
 std::int64_t windowed_layers(const Hyperparameters& h, LayerRange layers);
-/// The same with a gated delta rule.
+/// The same with states.
 std::int64_t recurrent_layers(const Hyperparameters& h, LayerRange layers);
 
 /// A warning about a context of `tokens`; empty if the model was trained for as many.

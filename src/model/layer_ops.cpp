@@ -54,8 +54,8 @@ void LayerOps::add_layer(const LayerSpec& spec, const WeightSet& w, const LayerC
   if (spec.parallel)
     add_norm(ffn_norm_of(spec, w), buffers_.x.data(), rows, whole, buffers_.ffn_input.data());  // before attention is added
   const LinearOp input = normed_input(attention_norm, rows, whole);
-  if (spec.recurrent) {
-    add_rule(spec, w, cache, input);
+  if (spec.recurrent()) {
+    spec.mixer == Mixer::kConvolution ? add_convolution(spec, w, cache, input) : add_rule(spec, w, cache, input);
     return add_feed_forward(spec, w, rows);
   }
   spec.latent_rank > 0 ? add_latent_heads(spec, w, cache, input, rows)

@@ -26,7 +26,7 @@ struct LayerCache {
   const float* inputs = nullptr;
   float* input_gates = nullptr;
   std::int64_t input_stride = 0;
-  // Of a gated delta rule instead:
+  // Of a recurrent layer instead:
   const StatePlan* plan = nullptr;
   StateMemory states{};
   bool* finished = nullptr;  ///< as in DeltaRuleOp
@@ -84,6 +84,8 @@ class LayerOps {
   LinearOp rule_products(const LayerSpec& spec, const WeightSet& weights, LinearOp input) const;
   StateInputsOp rule_inputs(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache) const;
   void add_rule(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, LinearOp input);
+  void add_convolution(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, LinearOp input);
+  void add_state_out(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);
   void add_latent_heads(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, LinearOp input, std::int64_t rows);
   void add_index(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, std::int64_t rows);
   void add_values(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);

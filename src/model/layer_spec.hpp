@@ -21,6 +21,9 @@ enum class QkNorm {
 /// The RoPE pairs of a head: 2i and 2i+1, or (GPT-NeoX) i and i + d/2.
 enum class RopeKind { kNone, kInterleaved, kNeox };
 
+/// What mixes tokens in a layer. A gated delta rule, and a short convolution between two gates, have states (node/state_op.hpp).
+enum class Mixer { kAttention, kDeltaRule, kConvolution };
+
 /// The defaults are Llama's.
 struct LayerSpec {
   // Attention.
@@ -54,9 +57,8 @@ struct LayerSpec {
   std::int64_t index_dim = 0;    ///< of each, and of a token's only key
   RopeKind index_rope = RopeKind::kNeox;
 
-  // Gated delta rule (node/state_op.hpp) in place of attention.
-  bool recurrent = false;
-  bool joint_gates = false;  ///< one matrix has the decays and strengths of all heads, else two
+  Mixer mixer = Mixer::kAttention;
+  bool joint_gates = false;  ///< of a gated delta rule: one matrix has the decays and strengths of all heads, else two
   bool output_gate = false;  ///< attention's results are multiplied by the sigmoid of gates, which lie beside each head's query
 
   bool parallel = false;     ///< attention and feed-forward read the same residual stream, and both are added to it
@@ -87,6 +89,7 @@ struct LayerSpec {
   std::int64_t expert_groups = 0,
                expert_groups_used = 0;  ///< number of groups of experts, and of groups from which a token's experts come; 0: no groups
 
+  bool recurrent() const { return mixer != Mixer::kAttention; }
   bool has_dense() const { return experts == 0 || dense_beside; }
 
   friend bool operator==(const LayerSpec&, const LayerSpec&) = default;

@@ -34,15 +34,17 @@ class MetadataReader {
     return within(key, 1, most, absent);
   }
   /// The same for a key that may be a list with a number per layer. The numbers must be equal: throws ModelError if they differ. With
-  /// `each`, they may differ and become its values, of which the greatest is returned.
+  /// `each`, they may differ and become its values, of which the greatest is returned. With `gaps`, some may be 0.
   std::int64_t per_layer(const char* key, std::int64_t most, std::optional<std::int64_t> absent = {},
-                         std::vector<std::int64_t>* each = nullptr) const {
+                         std::vector<std::int64_t>* each = nullptr, bool gaps = false) const {
     const auto found = file_.metadata().find(note(key));
     const bool list = found != file_.metadata().end() && (std::holds_alternative<std::vector<std::uint64_t>>(found->second) ||
                                                           std::holds_alternative<std::vector<std::int64_t>>(found->second));
     if (!list) return within(key, 1, most, absent);
-    const std::vector<double> numbers = file_.numbers(prefix_ + key);
+    std::vector<double> numbers = file_.numbers(prefix_ + key);
     const auto number = [&](double n) { return in_range(key, static_cast<std::int64_t>(std::clamp(n, -1e18, 1e18)), 1, most); };
+    if (gaps) std::erase(numbers, 0.0);
+    if (gaps && numbers.empty() && absent) return *absent;
     for (std::size_t i = 0; each && i < numbers.size(); ++i) each->push_back(number(numbers[i]));
     if (each && !each->empty()) return std::ranges::max(*each);
     if (numbers.empty() || std::ranges::any_of(numbers, [&](double n) { return n != numbers.front(); })) {

@@ -19,7 +19,7 @@ std::int64_t pieces(std::int64_t columns, std::int64_t grain) { return (columns 
 
 /// Attention's output is only divided at multiples of this many columns: whole heads, whole blocks.
 std::int64_t head_grain(const Hyperparameters& h) { return std::lcm(h.value_dim(), kBlock); }
-/// The same for the output of a gated delta rule.
+/// The same for the results of layers with states.
 std::int64_t state_grain(const Hyperparameters& h) { return std::lcm(std::max<std::int64_t>(1, h.state.dim), kBlock); }
 
 std::int64_t dense_columns(const Hyperparameters& h) { return h.has_dense_layers() ? h.ffn : 0; }

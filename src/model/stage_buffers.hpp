@@ -19,7 +19,7 @@ struct StageBuffers {
   std::int64_t cell_q = 0, cell_k = 0, cell_v = 0;  ///< heads in the size that they have in the cache, where they have another in products
   std::int64_t low_queries = 0, head_pairs = 0;     ///< of latent attention; numbers of the pairs of tokens and heads
   std::int64_t index_q = 0, index_k = 0, index_weights = 0, picked = 0;               ///< of sparse attention
-  std::int64_t convolved = 0, convolved_gate = 0, state_gates = 0, state_inputs = 0;  ///< of a gated delta rule
+  std::int64_t convolved = 0, convolved_gate = 0, state_gates = 0, state_inputs = 0;  ///< of recurrent layers
   std::int64_t normed = 0;                           ///< input of attention or feed-forward, if its norm is a separate operation
   std::int64_t ffn_input = 0;                        ///< the same of a feed-forward that is parallel to attention
   std::int64_t branch = 0;                           ///< what is added to the residual stream, if other operations come before that
@@ -81,9 +81,10 @@ struct StageBuffers {
     if (h.is_recurrent()) {
       const StateShape& state = shard.state();
       b.attention = std::max(b.attention, state.values());
-      b.convolved = std::max(b.convolved, state.channels());
-      b.convolved_gate = state.values(), b.state_inputs = state.input_floats();
-      b.state_gates = spec.joint_gates ? shard.rows(Extent::kHeadGates).count() : 2 * state.heads;
+      const bool rule = h.state.key_heads > 0;
+      b.convolved = std::max(b.convolved, rule ? state.channels() : 3 * state.channels());  // a convolution's gates and inputs
+      if (rule) b.convolved_gate = state.values(), b.state_inputs = state.input_floats();
+      if (rule) b.state_gates = spec.joint_gates ? shard.rows(Extent::kHeadGates).count() : 2 * state.heads;
     }
     b.gate = b.up =
         std::max({shard.rows(Extent::kFfn).count(), used * shard.rows(Extent::kExpertFfn).count(), shard.rows(Extent::kSharedFfn).count()});

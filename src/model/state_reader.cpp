@@ -12,8 +12,10 @@ namespace {
 void read_recurrent_layers(const MetadataReader& reader, Hyperparameters& h) {
   const auto listed = reader.layer_flags("attention.recurrent_layers", h.layers);
   const std::int64_t interval = reader.count("full_attention_interval", 4096, 4);
-  for (std::int64_t layer = 0; layer < h.layers; ++layer)
-    h.recurrent.push_back(listed ? (*listed)[static_cast<std::size_t>(layer)] : (layer + 1) % interval != 0);
+  for (std::int64_t layer = 0; layer < h.layers; ++layer) {
+    const bool recurrent = listed ? (*listed)[static_cast<std::size_t>(layer)] : (layer + 1) % interval != 0;
+    h.mixers.push_back(recurrent ? Mixer::kDeltaRule : Mixer::kAttention);
+  }
 }
 
 }  // namespace
@@ -28,7 +30,7 @@ void read_states(const MetadataReader& reader, Hyperparameters& h) {
              .cyclic = !h.layer.joint_gates};
   const auto refuse = [&](const std::string& what) { throw ModelError(fmt::format("{}: {}", reader.file().name(), what)); };
   if (h.state.cyclic) reader.require({"rope.dimension_sections"});  // of positions that are equal in texts
-  if (h.padding > 0) refuse("heads with gates are supported only in multiples of 16");
+  if (h.head_dim % 16 != 0) refuse("heads with gates are supported only in multiples of 16");
   if (taps != StateShape::kTaps) refuse(fmt::format("convolutions of {} tokens are not supported, only of {}", taps, StateShape::kTaps));
   if (h.state.dim % StateShape::kBlock != 0)
     refuse(fmt::format("a state size of {} is not a multiple of {}", h.state.dim, StateShape::kBlock));
@@ -36,6 +38,25 @@ void read_states(const MetadataReader& reader, Hyperparameters& h) {
     refuse(fmt::format("{} value heads do not share {} key heads evenly; convert the model again", h.state.heads, h.state.key_heads));
   if (inner != h.state.values()) refuse(fmt::format("ssm.inner_size {} is not {} heads of {}", inner, h.state.heads, h.state.dim));
   read_recurrent_layers(reader, h);
+}
+
+/// The state of a convolution of all channels.
+void read_lfm2(const MetadataReader& reader, Hyperparameters& h) {
+  const std::int64_t taps = reader.count("shortconv.l_cache", 64);
+  const auto refuse = [&](const std::string& what) { throw ModelError(fmt::format("{}: {}", reader.file().name(), what)); };
+  if (taps < 2 || taps > StateShape::kTaps)
+    refuse(fmt::format("convolutions of {} tokens are not supported, only of 2 to {}", taps, StateShape::kTaps));
+  if (h.dim % StateShape::kBlock != 0) refuse(fmt::format("convolutions of {} channels, no multiple of 16, are not supported", h.dim));
+  const auto attends = reader.layer_flags("attention.head_count_kv", h.layers);
+  for (std::int64_t layer = 0; attends && layer < h.layers; ++layer)
+    h.mixers.push_back((*attends)[static_cast<std::size_t>(layer)] ? Mixer::kAttention : Mixer::kConvolution);
+  h.state = {.heads = h.dim / StateShape::kBlock, .dim = StateShape::kBlock, .taps = taps};
+}
+
+void read_lfm2moe(const MetadataReader& reader, Hyperparameters& h) {
+  reader.require({"expert_count", "expert_used_count", "expert_feed_forward_length", "expert_gating_func"});
+  read_lfm2(reader, h);
+  for (std::int64_t layer = h.dense_layers; layer < h.layers; ++layer) reader.file().tensor(fmt::format("blk.{}.exp_probs_b.bias", layer));
 }
 
 }  // namespace yamata

@@ -1,12 +1,18 @@
 #pragma once
-// The metadata of layers with a gated delta rule.
+// The metadata of recurrent layers.
 
 namespace yamata {
 
 struct Hyperparameters;
 class MetadataReader;
 
-/// Reads which layers have states, and their sizes. Throws ModelError if they are not supported or inconsistent.
+// They throw ModelError if something is not supported or inconsistent.
+
+/// Which layers have a gated delta rule, and the sizes of their states.
 void read_states(const MetadataReader& reader, Hyperparameters& h);
+
+// Layers without key/value heads have a short convolution.
+void read_lfm2(const MetadataReader& reader, Hyperparameters& h);
+void read_lfm2moe(const MetadataReader& reader, Hyperparameters& h);
 
 }  // namespace yamata

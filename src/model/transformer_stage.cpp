@@ -124,7 +124,7 @@ void TransformerStage::gather_layers() {
     std::int64_t before = 0;
     for (std::int64_t number = part.range.begin; number < part.range.end; ++number) {
       Layer layer = layer_of(number);
-      if (layer.spec.recurrent) layer.states = part.states->layer(before++);
+      if (layer.spec.recurrent()) layer.states = part.states->layer(before++);
       if (layer.own && layer.own->passed >= 0) layer.passed_keys = passed_out_.keys[passed_out_.index_of(number)].floats;
       layers_.push_back(layer);
     }

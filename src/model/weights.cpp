@@ -65,7 +65,7 @@ std::int64_t length(Extent extent, const Hyperparameters& h, const LayerSpec& sp
     case Extent::kGatedQueries:
       return 2 * h.heads * h.query_dim();
     case Extent::kChannelTaps:
-      return StateShape::kTaps * h.state.channels();
+      return h.state.taps * h.state.channels();
     case Extent::kStateKeys:
       return h.state.keys();
     case Extent::kStateValues:
@@ -111,6 +111,10 @@ Fused fused_rows(const TensorRow& row, const Hyperparameters& h) {
   if (row.fusion == Fusion::kState) {
     const std::int64_t before = row.role == TensorRole::kRuleQueries ? 0 : row.role == TensorRole::kRuleKeys ? 1 : 2;
     return {h.state.channels(), before * h.state.keys()};
+  }
+  if (row.fusion == Fusion::kConvolution) {
+    const std::int64_t before = row.role == TensorRole::kConvolutionGate ? 0 : row.role == TensorRole::kConvolvedGate ? 1 : 2;
+    return {3 * h.state.values(), before * h.state.values()};
   }
   if (row.fusion == Fusion::kGateUp) return {2 * h.ffn, row.role == TensorRole::kUp ? h.ffn : 0};
   if (row.fusion == Fusion::kExpertGateUp) return {2 * h.layer.expert_ffn, row.role == TensorRole::kExpertUp ? h.layer.expert_ffn : 0};

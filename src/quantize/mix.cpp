@@ -131,7 +131,8 @@ bool needs_importance(Kind kind, TensorType type, std::string_view tensor) {
 
 bool is_quantizable(const gguf::Tensor& tensor) {
   return dimensions(tensor) >= 2 && tensor.name.ends_with("weight") && !has(tensor, "_norm.weight") &&
-         !has(tensor, "ffn_gate_inp.weight") && !has(tensor, "ssm_conv1d.weight") && !has(tensor, "per_layer_model_proj.weight");
+         !has(tensor, "ffn_gate_inp.weight") && !has(tensor, "ssm_conv1d.weight") && !has(tensor, "shortconv.conv.weight") &&
+         !has(tensor, "per_layer_model_proj.weight");
 }
 
 Mix::Mix(const gguf::File& file, const std::vector<const gguf::Tensor*>& tensors, const MixOptions& options)

@@ -90,10 +90,11 @@ class LayoutsOfOne : public ::testing::Test {
   }
   static Logits compute(ComputeUnit& unit, const ModelFile& model, const std::vector<LayerRange>& ranges, const std::vector<Batch>& batches,
                         GroupMember group, std::int32_t window_cells = 0, const std::vector<std::vector<CacheOperation>>& before = {},
-                        CacheType cache = CacheType::kF16, std::int64_t first_layers = 0) {
+                        CacheType cache = CacheType::kF16, std::int64_t first_layers = 0, std::int32_t kept_states = 0) {
     std::deque<TransformerStage> stages;
     for (const LayerRange range : ranges) {
-      stages.emplace_back(model.file, model.h, range, ContextOptions{128, 4, cache, true, group, 0, window_cells, 0, first_layers}, unit);
+      stages.emplace_back(model.file, model.h, range,
+                          ContextOptions{128, 4, cache, true, group, 0, window_cells, kept_states, first_layers}, unit);
       stages.back().load(nullptr);
       finish(unit);
     }
@@ -115,7 +116,7 @@ class LayoutsOfOne : public ::testing::Test {
   /// The same, computed by a group whose members each have a part of the logits.
   static Logits together(const ModelFile& model, const std::vector<LayerRange>& ranges, const std::vector<Batch>& batches,
                          const std::vector<double>& shares, const std::string& units = "c",
-                         const std::vector<std::vector<CacheOperation>>& before = {}) {
+                         const std::vector<std::vector<CacheOperation>>& before = {}, std::int32_t kept_states = 0) {
     LocalGroup group(static_cast<int>(shares.size()));
     std::vector<Logits> parts(shares.size());
     std::vector<std::thread> threads;
@@ -123,7 +124,8 @@ class LayoutsOfOne : public ::testing::Test {
       threads.emplace_back([&, m] {
         const auto exchange = group.member(m);
         const auto unit = make_units(units);
-        parts[static_cast<std::size_t>(m)] = compute(*unit, model, ranges, batches, {shares, m, exchange.get()}, 0, before);
+        parts[static_cast<std::size_t>(m)] =
+            compute(*unit, model, ranges, batches, {shares, m, exchange.get()}, 0, before, CacheType::kF16, 0, kept_states);
       });
     }
     for (std::thread& thread : threads) thread.join();

@@ -127,6 +127,40 @@ TEST_P(Layouts, GuessesThatBecomeText_haveTheBitsOfTheText) {
   EXPECT_EQ(last(compute(*unit, model, two, batches, {}, 0, before)), expected) << "units " << kUnits.front();
 }
 
+/// A text is kept after its prompt and goes on; another follows, in as many runs as there are states; then a third goes on from the kept
+/// one.
+TEST_P(Layouts, TextsThatGoOnFromAKeptOne_haveTheBitsOfTheWholeText) {
+  const ModelFile model = open("Q8_0");
+  if (!model.h.is_recurrent()) return;
+  const std::vector<LayerRange> whole{{0, model.h.layers}}, two{{0, 1}, {1, model.h.layers}};
+  std::vector<std::int32_t> ids = tiny_prompt();
+  constexpr SequenceRange kText{0, 1}, kKept{3, 4};
+  std::vector<Batch> batches{text(ids, 0),
+                             text(std::vector{300}, ids.size()),
+                             text(std::vector{301, 302}, 0),
+                             text(std::vector{304}, 2),
+                             text(std::vector{305}, 3),
+                             text(std::vector{303}, ids.size())};
+  for (Batch& batch : batches) {
+    for (Placement& token : batch.placements) token.sequences = kText;
+  }
+  const std::vector<std::vector<CacheOperation>> before{{},
+                                                        {CacheOperation::copy(kText.begin, kKept, {})},
+                                                        {CacheOperation::remove(kText, {})},
+                                                        {},
+                                                        {},
+                                                        {CacheOperation::remove(kText, {}), CacheOperation::copy(kKept.begin, kText, {})}};
+  ids.push_back(303);
+  const Logits expected = compute(model, whole, {text(ids, 0)}, {});
+  const auto last = [&](const Logits& found) { return Logits(found.end() - static_cast<std::ptrdiff_t>(model.h.vocabulary), found.end()); };
+  for (const std::string& letters : {std::string("c"), kUnits.front(), kUnits.back()}) {
+    const auto unit = make_units(letters);
+    EXPECT_EQ(last(compute(*unit, model, two, batches, {}, 0, before, CacheType::kF16, 0, 1)), expected) << "units " << letters;
+  }
+  for (const std::vector<double>& shares : group_shares(model))
+    EXPECT_EQ(last(together(model, two, batches, shares, "c", before, 1)), expected) << shares.size() << " with " << shares[0];
+}
+
 TEST_P(Layouts, ARunThatIsLeft_changesNothing) {
   const ModelFile model = open("Q8_0");
   const std::vector<std::int32_t> ids = tiny_prompt();

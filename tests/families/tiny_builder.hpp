@@ -15,6 +15,7 @@ namespace yamata::families_test {
 /// text.
 struct Shape {
   const char* architecture;
+  const char* output_norm = "output_norm";
   std::int64_t layers = 4, dim = 192, heads = 6, kv_heads = 3, head_dim = 32, rotary_dim = 32, ffn = 320;
   bool layer_norm = false, norm_bias = true;
   std::vector<const char*> norms{"attn_norm", "ffn_norm"};
@@ -35,6 +36,8 @@ struct Shape {
   /// Gated delta rule in all but every fourth layer, where attention has a gate. Decays and strengths in one matrix or in two.
   std::int64_t state_heads = 0, state_key_heads = 2, state_dim = 32;
   bool joint_gates = false;
+  /// Short convolutions of so many columns in all but every third layer; 0: none.
+  std::int64_t taps = 0;
   bool faint = false;             ///< layers change the residual stream little, so that the last token tells most of the next
   std::int64_t nextn_layers = 0;  ///< after the last, which predict a further token
   bool nextn_output = false;      ///< and have embeddings and an output of their own
@@ -65,7 +68,9 @@ class Builder {
         .count("context_length", 512)
         .count("embedding_length", s.dim)
         .count("feed_forward_length", s.ffn);
-    m.count("attention.head_count", s.heads).count("attention.head_count_kv", s.kv_heads).count("rope.dimension_count", s.rotary_dim);
+    m.count("attention.head_count", s.heads).count("rope.dimension_count", s.rotary_dim);
+    if (s.taps == 0) m.count("attention.head_count_kv", s.kv_heads);
+    if (s.taps > 0) describe_convolutions();
     if (s.state_heads > 0) describe_states();
     if (s.latent_rank > 0)
       describe_latents();
@@ -73,7 +78,7 @@ class Builder {
       m.count("attention.key_length", s.head_dim).count("attention.value_length", s.head_dim);
     m.real(s.layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 1e-5);
     m.tensor("token_embd.weight", {s.dim, ModelWriter::kVocabulary}, s.output ? Like::kEmbedding : Like::kOutput);
-    norm("output_norm");
+    norm(s.output_norm);
     if (s.output) m.tensor("output.weight", {s.dim, ModelWriter::kVocabulary}, Like::kOutput);
     if (s.output_bias) vector("output.bias", ModelWriter::kVocabulary);
     if (s.experts > 0) {
@@ -105,7 +110,8 @@ class Builder {
   }
   /// What a layer adds to the residual stream is a product with one of these.
   Like like(const std::string& name) const {
-    if (name != "attn_output" && name != "ssm_out" && !name.starts_with("ffn_down")) return Like::kMatrix;
+    const bool adds = name == "attn_output" || name == "ssm_out" || name == "shortconv.out_proj" || name.starts_with("ffn_down");
+    if (!adds) return Like::kMatrix;
     return s.faint ? Like::kFaint : wide ? Like::kQuiet : Like::kMatrix;
   }
   void matrix(const std::string& name, std::int64_t cols, std::int64_t rows, bool bias) {
@@ -136,6 +142,23 @@ class Builder {
   void describe_states() {
     m.count("ssm.conv_kernel", 4).count("ssm.inner_size", s.state_heads * s.state_dim).count("ssm.state_size", s.state_dim);
     m.count("ssm.time_step_rank", s.state_heads).count("ssm.group_count", s.state_key_heads);
+  }
+
+  void describe_convolutions() {
+    std::vector<std::int32_t> kv_heads;
+    for (std::int64_t layer = 0; layer < s.layers; ++layer) kv_heads.push_back(attends(layer) ? static_cast<std::int32_t>(s.kv_heads) : 0);
+    m.counts("attention.head_count_kv", kv_heads).count("shortconv.l_cache", s.taps);
+  }
+
+  void add_convolution() {
+    matrix("shortconv.in_proj", s.dim, 3 * s.dim, false);
+    m.tensor(at_ + "shortconv.conv.weight", {s.taps, s.dim}, Like::kTaps);
+    matrix("shortconv.out_proj", s.dim, s.dim, false);
+  }
+
+  bool attends(std::int64_t layer) const {
+    if (s.taps > 0) return layer % 3 == 1;
+    return s.state_heads == 0 || layer % 4 == 3 || layer >= s.layers;
   }
 
   void add_rule() {
@@ -199,8 +222,7 @@ class Builder {
   void add_layer(std::int64_t layer) {
     at_ = "blk." + std::to_string(layer) + ".";
     for (const char* name : s.norms) norm(name);
-    const bool attends = s.state_heads == 0 || layer % 4 == 3 || layer >= s.layers;
-    attends ? add_attention(layer) : add_rule();
+    attends(layer) ? add_attention(layer) : s.taps > 0 ? add_convolution() : add_rule();
     if (s.experts > 0 && layer >= s.dense_layers && layer % s.expert_period == s.expert_period - 1)
       add_experts();
     else
@@ -258,5 +280,8 @@ struct Variant {
 std::span<const Variant> variants_of_2025();
 /// And of 2026.
 std::span<const Variant> variants_of_2026();
+/// Families whose layers have states; and those of them with MTP layers, and without.
+std::span<const Variant> variants_with_states();
+std::span<const Variant> nextn_variants_with_states();
 
 }  // namespace yamata::families_test

@@ -54,17 +54,6 @@ Shape glm4moe() {
   return shape;
 }
 
-/// Gated delta rule: six value heads share two key heads.
-Shape qwen35(const char* architecture) {
-  Shape shape{.architecture = architecture, .rotary_dim = 16, .norms = {"attn_norm", "post_attention_norm"}};
-  shape.qk_norm = Shape::kHead, shape.state_heads = 6;
-  return shape;
-}
-Shape with_shared_expert(Shape shape) {
-  shape.shared_score = true, shape.experts = kExperts, shape.shared_ffn = 160;
-  return shape;
-}
-
 Builder make_llama() { return Builder(llama()); }
 Builder make_llama_bias() {
   Shape shape = llama();
@@ -256,22 +245,6 @@ Builder make_deepseek2_lite() {
   return b;
 }
 
-Builder make_qwen3next() {
-  Shape shape = with_shared_expert(qwen35("qwen3next"));
-  shape.joint_gates = true;
-  return Builder(shape);
-}
-Builder with_sections(Builder b) {
-  b.m.counts("rope.dimension_sections", {3, 3, 2, 0});
-  return b;
-}
-Builder make_qwen35() {
-  Shape shape = qwen35("qwen35");
-  shape.layers = 5;
-  return with_sections(Builder(shape));
-}
-Builder make_qwen35moe() { return with_sections(Builder(with_shared_expert(qwen35("qwen35moe")))); }
-
 template <std::int64_t layers, bool own_output>
 Builder make_glm4moe_nextn() {
   Shape shape = glm4moe();
@@ -296,13 +269,6 @@ Builder make_deepseek2_nextn() {
   return b;
 }
 
-template <std::int64_t layers, bool experts>
-Builder make_qwen35_nextn() {
-  Shape shape = experts ? with_shared_expert(qwen35("qwen35moe")) : qwen35("qwen35");
-  shape.faint = true, shape.nextn_layers = layers;
-  return with_sections(Builder(shape));
-}
-
 constexpr Variant kRows[] = {
     {"llama", make_llama},
     {"llama-bias", make_llama_bias},
@@ -316,9 +282,6 @@ constexpr Variant kRows[] = {
     {"qwen2-bias", make_qwen2_bias},
     {"qwen3", make_qwen3},
     {"qwen3-heads-24", make_qwen3_heads},
-    {"qwen3next", make_qwen3next},
-    {"qwen35", make_qwen35},
-    {"qwen35moe", make_qwen35moe},
     {"falcon-7b", make_falcon_7b},
     {"falcon-40b", make_falcon_40b},
     {"qwen2moe", make_qwen2moe},
@@ -356,10 +319,6 @@ constexpr Variant kNextnRows[] = {
     {"deepseek2merged-without", make_deepseek2_nextn<0, true>},
     {"glmdsa-nextn", make_deepseek2_nextn<1, false, true>},
     {"glmdsa-without", make_deepseek2_nextn<0, false, true>},
-    {"qwen35-nextn", make_qwen35_nextn<1, false>},
-    {"qwen35-without", make_qwen35_nextn<0, false>},
-    {"qwen35moe-nextn", make_qwen35_nextn<1, true>},
-    {"qwen35moe-without", make_qwen35_nextn<0, true>},
 };
 
 }  // namespace
@@ -369,19 +328,20 @@ std::vector<std::string> variant_names() {
   for (const Variant& row : kRows) names.emplace_back(row.name);
   for (const Variant& row : variants_of_2025()) names.emplace_back(row.name);
   for (const Variant& row : variants_of_2026()) names.emplace_back(row.name);
+  for (const Variant& row : variants_with_states()) names.emplace_back(row.name);
   return names;
 }
 
 std::vector<std::string> nextn_variant_names() {
   return {"glm4moe-nextn", "glm4moe-nextn-own", "deepseek2-nextn", "deepseek2merged-nextn",
-          "glmdsa-nextn",  "qwen35-nextn",      "qwen35moe-nextn"};
+          "glmdsa-nextn",  "qwen3next-nextn",   "qwen35-nextn",    "qwen35moe-nextn"};
 }
 
 void write_tiny_model(const std::string& variant, TensorType type, const std::string& path, bool widened) {
   wide = variant.ends_with("-wide");
   const std::string name = variant.substr(0, variant.rfind("-wide"));
-  for (const std::span<const Variant> rows :
-       {std::span<const Variant>(kRows), variants_of_2025(), variants_of_2026(), std::span<const Variant>(kNextnRows)}) {
+  for (const std::span<const Variant> rows : {std::span<const Variant>(kRows), variants_of_2025(), variants_of_2026(),
+                                              variants_with_states(), std::span<const Variant>(kNextnRows), nextn_variants_with_states()}) {
     for (const Variant& row : rows) {
       if (name == row.name) return (row.write ? row.write() : row.make().m).write(type, widened, path);
     }

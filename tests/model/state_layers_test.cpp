@@ -36,7 +36,7 @@ TEST(StateLayers, areEveryFewOrListed_andMustBePossible) {
   const auto recurrent = [&] {
     const Hyperparameters h = shaped(file);
     std::string layers;
-    for (std::int64_t i = 0; i <= h.layers; ++i) layers += h.layer_at(i).recurrent ? 's' : h.layer_at(i).output_gate ? 'a' : '?';
+    for (std::int64_t i = 0; i <= h.layers; ++i) layers += h.layer_at(i).recurrent() ? 's' : h.layer_at(i).output_gate ? 'a' : '?';
     return layers;
   };
   EXPECT_EQ(recurrent(), "sssasa") << "and no state in a layer after the last";
@@ -57,6 +57,42 @@ TEST(StateLayers, areEveryFewOrListed_andMustBePossible) {
     other.set(std::string("qwen35.ssm.") + key, static_cast<std::uint64_t>(value));
     expect_refused(other, part);
   }
+  file.set("qwen35.attention.key_length", std::uint64_t{24});
+  file.set("qwen35.attention.value_length", std::uint64_t{24});
+  expect_refused(file, "heads with gates are supported only in multiples of 16");
+}
+
+TEST(StateLayers, OfLfm2_haveNoKeyValueHeads) {
+  ModelFile file = small_model("lfm2");
+  file.set("lfm2.block_count", std::uint64_t{4});
+  file.set("lfm2.shortconv.l_cache", std::uint64_t{3});
+  const auto layers = [&] {
+    const Hyperparameters h = shaped(file);
+    std::string text;
+    for (std::int64_t i = 0; i < h.layers; ++i) text += h.layer_at(i).mixer == Mixer::kConvolution ? 's' : 'a';
+    return fmt::format("{} {}", text, h.kv_heads);
+  };
+  EXPECT_EQ(layers(), "aaaa 4");
+  file.metadata["lfm2.attention.head_count_kv"] = std::vector<std::int64_t>{0, 2, 0, 2, 2};
+  EXPECT_EQ(layers(), "sasa 2");
+  const StateShape state = shaped(file).state;
+  EXPECT_EQ(state.channels(), 64);
+  EXPECT_EQ(state.taps, 3);
+  EXPECT_EQ(state.state_floats() + state.update_floats(), 0) << "only columns";
+  file.metadata["lfm2.attention.head_count_kv"] = std::vector<std::int64_t>{0, 0, 0, 0};
+  EXPECT_EQ(layers(), "ssss 4");
+  file.metadata["lfm2.attention.head_count_kv"] = std::vector<std::int64_t>{0, 2, 0};
+  expect_refused(file, "head_count_kv has 3 values for 4 layers");
+  file.metadata["lfm2.attention.head_count_kv"] = std::vector<std::int64_t>{0, 2, 1, 0};
+  expect_refused(file, "head_count_kv differs between layers");
+  file.metadata.erase("lfm2.attention.head_count_kv");
+  for (const std::uint64_t taps : {1, 5}) {
+    ModelFile other = file;
+    other.set("lfm2.shortconv.l_cache", taps);
+    expect_refused(other, fmt::format("convolutions of {} tokens", taps));
+  }
+  file.set("lfm2.attention.sliding_window", std::uint64_t{16});
+  expect_refused(file, "lfm2.attention.sliding_window is not supported");
 }
 
 /// Value heads and their key heads of each member, with queries and keys as rows of the file.
@@ -87,6 +123,7 @@ TEST(StateLayers, areDividedByHeads_withTheKeyHeadsThatTheseRead) {
   EXPECT_EQ(members(in_turn, {1, 2}), "0-2:0-2 2-6:0-4 ");
   EXPECT_EQ(members(in_turn, {1, 1, 1}), "0-2:0-2 2-4:2-4 4-6:0-2 ");
   EXPECT_EQ(members(in_turn, {3, 2, 1}), "0-3:0-3 3-5:0-4 5-6:1-2 ") << "3 and 0, with all between them";
+  EXPECT_EQ(StateShape({.heads = 6, .dim = 16}).some(2, 5).channels(), 3 * 16) << "channels alone";
 }
 
 }  // namespace

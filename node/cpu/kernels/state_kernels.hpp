@@ -1,5 +1,5 @@
 #pragma once
-// Kernels of layers with a gated delta rule. All instruction sets give the same bits: sums have the order of node/state_op.hpp, and are
+// Kernels of layers with states. All instruction sets give the same bits: sums have the order of node/state_op.hpp, and are
 // fused multiply-adds.
 #include <cstdint>
 
@@ -18,9 +18,9 @@ struct DeltaRow {
 };
 
 struct StateKernels {
-  /// y = sum of taps times x: columns[0] is the oldest; taps of a channel lie together. Each product is added to those before. `channels`
-  /// is a multiple of 16.
-  void (*convolve)(const float* const* columns, const float* taps, std::int64_t channels, float* y);
+  /// y = sum of taps times x: columns[0] is the oldest of `count`, from 2 to StateShape::kTaps; taps of a channel lie together. Each
+  /// product is added to those before. `channels` is a multiple of 16.
+  void (*convolve)(const float* const* columns, const float* taps, std::int64_t count, std::int64_t channels, float* y);
   /// The rows in order (see DeltaRuleOp). `dim` is a multiple of 16. `state`: [dim][16], memory for the current state.
   void (*delta_rule)(const DeltaRow* rows, std::int64_t count, std::int64_t dim, float* state);
 };

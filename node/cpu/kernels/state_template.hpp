@@ -1,5 +1,5 @@
 #pragma once
-// The gated delta rule. Uses the vector layer that was included before this.
+// Convolutions, and the gated delta rule. Uses the vector layer that was included before this.
 #include <cstdint>
 
 #include "node/cpu/kernels/state_kernels.hpp"
@@ -8,20 +8,29 @@
 namespace yamata::cpu {
 namespace {
 
-/// Taps of 16 channels, from [16][kTaps].
-inline F32x16 taps_of(const float* taps, std::int64_t tap) {
+/// Taps of 16 channels, from [16][kCount].
+template <int kCount>
+inline F32x16 taps_of(const float* taps, int tap) {
   float values[16];
-  for (int i = 0; i < 16; ++i) values[i] = taps[i * StateShape::kTaps + tap];
+  for (int i = 0; i < 16; ++i) values[i] = taps[i * kCount + tap];
   return load(values);
 }
 
-void convolve(const float* const* columns, const float* taps, std::int64_t channels, float* y) {
+template <int kCount>
+void convolve_columns(const float* const* columns, const float* taps, std::int64_t channels, float* y) {
   for (std::int64_t c = 0; c < channels; c += 16) {
-    const float* own = taps + c * StateShape::kTaps;
-    F32x16 sum = mul(taps_of(own, 0), load(columns[0] + c));
-    for (std::int64_t tap = 1; tap < StateShape::kTaps; ++tap) sum = fma(taps_of(own, tap), load(columns[tap] + c), sum);
+    const float* own = taps + c * kCount;
+    F32x16 sum = mul(taps_of<kCount>(own, 0), load(columns[0] + c));
+    for (int tap = 1; tap < kCount; ++tap) sum = fma(taps_of<kCount>(own, tap), load(columns[tap] + c), sum);
     store(y + c, sum);
   }
+}
+
+void convolve(const float* const* columns, const float* taps, std::int64_t count, std::int64_t channels, float* y) {
+  static_assert(StateShape::kTaps == 4);
+  count == 4   ? convolve_columns<4>(columns, taps, channels, y)
+  : count == 3 ? convolve_columns<3>(columns, taps, channels, y)
+               : convolve_columns<2>(columns, taps, channels, y);
 }
 
 constexpr int kPartialSums = 4;

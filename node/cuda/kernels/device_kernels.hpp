@@ -241,6 +241,16 @@ struct DeltaRuleArgs {
   float* out;
 };
 
+/// GatedConvolutionOp.
+struct GatedConvolutionArgs {
+  const float *x, *taps;
+  const DeviceStep* steps;
+  std::int64_t step_count, inputs;
+  std::int64_t channels, tap_count;
+  std::int64_t begin, end;  ///< channels
+  float *columns, *out;
+};
+
 /// HeadGateOp.
 struct HeadGateArgs {
   float* x;
@@ -311,6 +321,7 @@ struct DeviceKernels {
   void (*merge)(const MergeArgs&, Stream);
   void (*state_inputs)(const StateInputsArgs&, Stream);
   void (*delta_rule)(const DeltaRuleArgs&, Stream);
+  void (*gated_convolution)(const GatedConvolutionArgs&, Stream);
   void (*gate_heads)(const HeadGateArgs&, Stream);
   void (*ungate)(const UngateArgs&, Stream);
   void (*index_scores)(const IndexScoreArgs&, Stream);

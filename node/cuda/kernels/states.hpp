@@ -1,5 +1,5 @@
 #pragma once
-// Layers with a gated delta rule, and gates of heads (node/state_op.hpp), in the order of the CPU's kernels (node/cpu/state_ops.cpp,
+// Layers with states, and gates of heads (node/state_op.hpp), in the order of the CPU's kernels (node/cpu/state_ops.cpp,
 // state_template.hpp).
 #include "node/cuda/kernels/arithmetic.hpp"
 #include "node/cuda/kernels/device_kernels.hpp"
@@ -155,6 +155,39 @@ YAMATA_KERNEL void YAMATA_BOUNDS(simt::kWarp) apply_delta_rule(const DeltaRuleAr
   }
 }
 
+/// A channel of the convolution's columns, by the numbers of StateStep: an input times its gate.
+YAMATA_DEVICE float gated_column(const GatedConvolutionArgs& a, std::int32_t column, std::int64_t channel) {
+  if (column >= 0) return a.columns[column * a.channels + channel];
+  if (column == DeviceStep::kZero) return 0.0f;
+  const float* row = a.x + (DeviceStep::kZero - 1 - column) * 3 * a.channels + channel;
+  return row[0] * row[2 * a.channels];
+}
+
+/// A thread for a channel in one step.
+YAMATA_KERNEL void YAMATA_BOUNDS(simt::kWarp) convolve_gated(const GatedConvolutionArgs a) {
+  const std::int64_t channel = a.begin + static_cast<std::int64_t>(simt::block_x()) * simt::kWarp + simt::thread();
+  if (!simt::within(channel, a.end)) return;
+  const DeviceStep step = a.steps[simt::block_y()];
+  float columns[kStateTaps];
+  YAMATA_UNROLL
+  for (int back = 0; back < kStateTaps; ++back) columns[back] = gated_column(a, step.columns[back], channel);
+  if (step.row >= 0) {
+    const float* taps = a.taps + channel * a.tap_count;
+    float sum = 0;
+    YAMATA_UNROLL
+    for (int back = kStateTaps - 1; back >= 0; --back) {
+      const std::int64_t tap = a.tap_count - 1 - back;
+      if (tap >= 0) sum = tap == 0 ? taps[tap] * columns[back] : simt::fma(taps[tap], columns[back], sum);
+    }
+    a.out[step.row * a.channels + channel] = a.x[(step.row * 3 + 1) * a.channels + channel] * sum;
+    if (step.input >= 0) a.columns[step.input * a.channels + channel] = columns[0];
+  }
+  if (step.keep < 0) return;
+  YAMATA_UNROLL
+  for (int back = 0; back < kStateTaps - 1; ++back)
+    a.columns[(a.inputs + (kStateTaps - 1) * step.keep + kStateTaps - 2 - back) * a.channels + channel] = columns[back];
+}
+
 /// One warp for a head of a row.
 YAMATA_KERNEL void YAMATA_BOUNDS(simt::kWarp) gate_head(const HeadGateArgs a) {
   const std::int64_t row = simt::block_y(), head = a.begin + simt::block_x();
@@ -189,6 +222,12 @@ void delta_rule(const DeltaRuleArgs& a, Stream stream) {
   const auto blocks = static_cast<unsigned>(divide_up((a.head_end - a.head_begin) * a.dim, simt::kWarp));
   const std::size_t shared = static_cast<std::size_t>(simt::kWarp * a.dim) * sizeof(float);
   if (blocks > 0) simt::launch(&apply_delta_rule, {blocks, 1}, simt::kWarp, shared, stream, a);
+}
+
+void gated_convolution(const GatedConvolutionArgs& a, Stream stream) {
+  const auto blocks = static_cast<unsigned>(divide_up(a.end - a.begin, simt::kWarp));
+  if (blocks > 0 && a.step_count > 0)
+    simt::launch(&convolve_gated, {blocks, static_cast<unsigned>(a.step_count)}, simt::kWarp, 0, stream, a);
 }
 
 void gate_heads(const HeadGateArgs& a, Stream stream) {

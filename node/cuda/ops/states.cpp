@@ -1,4 +1,4 @@
-// Layers with a gated delta rule, and gates of heads.
+// Layers with states, and gates of heads.
 #include <algorithm>
 #include <cstddef>
 
@@ -22,6 +22,10 @@ std::int64_t rows_of(const StatePlan& plan) {
   return rows;
 }
 
+float* columns_of(OpContext& c, const StateShape& shape, const StatePlan& plan, const StateMemory& memory) {
+  return c.memory.at(memory.columns, count_of((plan.inputs + StateShape::kColumns * plan.states) * shape.channels()));
+}
+
 }  // namespace
 
 bool run(OpContext& c, const StateInputsOp& op) {
@@ -40,7 +44,7 @@ bool run(OpContext& c, const StateInputsOp& op) {
     a.taps[part] = c.memory.at(op.taps[part], count_of(taps * (part < 2 ? shape.keys() : shape.values())));
   a.rate = c.memory.at(op.rate, count_of(shape.heads)), a.bias = c.memory.at(op.bias, count_of(shape.heads));
   a.steps = steps_of(c, plan), a.step_count = std::ssize(plan.steps), a.inputs = plan.inputs;
-  a.columns = c.memory.at(op.memory.columns, count_of((plan.inputs + StateShape::kColumns * plan.states) * channels));
+  a.columns = columns_of(c, shape, plan, op.memory);
   a.updates = c.memory.at(op.memory.updates, count_of(plan.inputs * shape.update_floats()));
   a.out = c.memory.at(op.out, count_of(rows * shape.input_floats()));
   c.kernels().state_inputs(a, c.stream());
@@ -66,6 +70,23 @@ bool run(OpContext& c, const DeltaRuleOp& op) {
   a.out = c.memory.at(op.out, count_of(rows * shape.values()));
   c.kernels().delta_rule(a, c.stream());
   c.check("a delta rule");
+  if (op.finished) c.finished = op.finished;
+  return true;
+}
+
+bool run(OpContext& c, const GatedConvolutionOp& op) {
+  const StateShape& shape = op.shape;
+  const StatePlan& plan = *op.plan;
+  const std::int64_t rows = rows_of(plan), channels = shape.channels();
+  GatedConvolutionArgs a{};
+  a.x = c.memory.at(op.x, count_of(3 * rows * channels)), a.channels = channels;
+  a.taps = c.memory.at(op.taps, count_of(shape.taps * channels)), a.tap_count = shape.taps;
+  a.steps = steps_of(c, plan), a.step_count = std::ssize(plan.steps), a.inputs = plan.inputs;
+  a.begin = op.which.begin * shape.dim, a.end = op.which.end_of(shape.heads) * shape.dim;
+  a.columns = columns_of(c, shape, plan, op.memory);
+  a.out = c.memory.at(op.out, count_of(rows * channels));
+  c.kernels().gated_convolution(a, c.stream());
+  c.check("a gated convolution");
   if (op.finished) c.finished = op.finished;
   return true;
 }

@@ -1,4 +1,4 @@
-// Layers with a gated delta rule, and gates of heads.
+// Layers with states, and gates of heads.
 #include <algorithm>
 #include <array>
 
@@ -122,6 +122,29 @@ bool rule_holds(const TestDevice& device, const StateShape& shape, OpRange heads
   return layer.equal() && cpu::bits(device_out.values()) == cpu::bits(out);
 }
 
+bool convolution_holds(const TestDevice& device, const StateShape& shape, OpRange heads) {
+  LayerMemory layer(device, shape);
+  const std::vector<float> x = reals(kRows * 3 * shape.channels(), 4), taps = reals(shape.taps * shape.channels(), 5);
+  std::vector<float> out = reals(kRows * shape.channels(), 6);
+  const Array<float> device_x = device.array(x), device_taps = device.array(taps), device_out = device.array(out);
+  const Array<DeviceStep> steps = device_steps(device);
+  device.kernels().gated_convolution(
+      {device_x.data(), device_taps.data(), steps.data(), std::ssize(tree_of_steps()), kInputs, shape.channels(), shape.taps,
+       heads.begin * shape.dim, heads.end * shape.dim, layer.device_columns.data(), device_out.data()},
+      device.stream());
+  device.finish();
+  const StatePlan plan{tree_of_steps(), kInputs, kStates, kAside};
+  compute_on_core(GatedConvolutionOp{.x = x.data(),
+                                     .shape = shape,
+                                     .taps = taps.data(),
+                                     .plan = &plan,
+                                     .memory = layer.memory(),
+                                     .out = out.data(),
+                                     .finished = nullptr,
+                                     .which = heads});
+  return layer.equal() && cpu::bits(device_out.values()) == cpu::bits(out);
+}
+
 bool gates_hold(const TestDevice& device, std::int64_t dim, bool normed) {
   constexpr std::int64_t kHeads = 3;
   std::vector<float> x = reals(kRows * kHeads * dim, 1);
@@ -169,6 +192,12 @@ std::vector<Scene> state_scenes() {
            }});
       scenes.push_back({"delta rule", [=](const TestDevice& device) {
                           return rule_holds(device, shape, {0, heads}) && rule_holds(device, shape, {1, 2});
+                        }});
+    }
+    for (const std::int64_t taps : {2, 3, 4}) {
+      scenes.push_back({"gated convolution", [=](const TestDevice& device) {
+                          const StateShape shape{.heads = 5, .dim = dim, .taps = taps};
+                          return convolution_holds(device, shape, {0, 5}) && convolution_holds(device, shape, {1, 3});
                         }});
     }
     for (const bool normed : {false, true})

@@ -93,22 +93,21 @@ TEST(DeltaRule, follows_its_definition) {
 }
 
 TEST(Convolution, equals_scalar_and_its_definition) {
-  constexpr std::int64_t kTaps = StateShape::kTaps;
   for (const NamedStateKernels& t : state_kernels_under_test()) {
-    for (const std::int64_t channels : {16, 48, 128}) {
+    for (const auto& [channels, count] : {std::pair{16, 4}, {48, 4}, {128, 4}, {48, 3}, {48, 2}}) {
       Random random(kSeed);
-      const auto n = static_cast<std::size_t>(channels);
-      const std::vector<float> x = random_floats(random, kTaps * n), taps = random_floats(random, kTaps * n);
-      const float* columns[kTaps];
-      for (std::size_t tap = 0; tap < kTaps; ++tap) columns[tap] = x.data() + tap * n;
+      const auto n = static_cast<std::size_t>(channels), tap_count = static_cast<std::size_t>(count);
+      const std::vector<float> x = random_floats(random, tap_count * n), taps = random_floats(random, tap_count * n);
+      std::vector<const float*> columns;
+      for (std::size_t tap = 0; tap < tap_count; ++tap) columns.push_back(x.data() + tap * n);
       std::vector<float> found(n), scalar(n);
-      t.table->convolve(columns, taps.data(), channels, found.data());
-      state_kernels(Isa::kScalar).convolve(columns, taps.data(), channels, scalar.data());
-      EXPECT_EQ(found, scalar) << t.name << " " << channels;
+      t.table->convolve(columns.data(), taps.data(), count, channels, found.data());
+      state_kernels(Isa::kScalar).convolve(columns.data(), taps.data(), count, channels, scalar.data());
+      EXPECT_EQ(found, scalar) << t.name << " " << channels << " of " << count;
       for (std::size_t c = 0; c < n; ++c) {
         double sum = 0;
-        for (std::size_t tap = 0; tap < kTaps; ++tap)
-          sum += static_cast<double>(x[tap * n + c]) * static_cast<double>(taps[c * kTaps + tap]);
+        for (std::size_t tap = 0; tap < tap_count; ++tap)
+          sum += static_cast<double>(x[tap * n + c]) * static_cast<double>(taps[c * tap_count + tap]);
         EXPECT_NEAR(static_cast<double>(found[c]), sum, 1e-5);
       }
     }

@@ -1,0 +1,84 @@
+// Families whose layers have states.
+#include "tests/families/tiny_builder.hpp"
+
+namespace yamata::families_test {
+namespace {
+
+/// Gated delta rule: six value heads share two key heads.
+Shape qwen35(const char* architecture) {
+  Shape shape{.architecture = architecture, .rotary_dim = 16, .norms = {"attn_norm", "post_attention_norm"}};
+  shape.qk_norm = Shape::kHead, shape.state_heads = 6;
+  return shape;
+}
+Shape with_shared_expert(Shape shape) {
+  shape.shared_score = true, shape.experts = kExperts, shape.shared_ffn = 160;
+  return shape;
+}
+Shape qwen3next() {
+  Shape shape = with_shared_expert(qwen35("qwen3next"));
+  shape.joint_gates = true;
+  return shape;
+}
+Builder make_qwen3next() { return Builder(qwen3next()); }
+Builder with_sections(Builder b) {
+  b.m.counts("rope.dimension_sections", {3, 3, 2, 0});
+  return b;
+}
+Builder make_qwen35() {
+  Shape shape = qwen35("qwen35");
+  shape.layers = 5;
+  return with_sections(Builder(shape));
+}
+Builder make_qwen35moe() { return with_sections(Builder(with_shared_expert(qwen35("qwen35moe")))); }
+
+/// With MTP layers, or, with 0, without.
+template <std::int64_t layers>
+Shape predicting(Shape shape) {
+  shape.faint = true, shape.nextn_layers = layers;
+  return shape;
+}
+template <std::int64_t layers>
+Builder make_qwen3next_nextn() {
+  return Builder(predicting<layers>(qwen3next()));
+}
+template <std::int64_t layers>
+Builder make_qwen35_nextn() {
+  return with_sections(Builder(predicting<layers>(qwen35("qwen35"))));
+}
+template <std::int64_t layers>
+Builder make_qwen35moe_nextn() {
+  return with_sections(Builder(predicting<layers>(with_shared_expert(qwen35("qwen35moe")))));
+}
+
+/// Short convolutions.
+Shape lfm2(const char* architecture) {
+  Shape shape{.architecture = architecture, .output_norm = "token_embd_norm", .layers = 5, .taps = 3};
+  shape.qk_norm = Shape::kHead;
+  return shape;
+}
+Builder make_lfm2() { return Builder(lfm2("lfm2")); }
+/// With longer convolutions.
+Builder make_lfm2moe() {
+  Shape shape = lfm2("lfm2moe");
+  shape.choice_bias = true, shape.experts = kExperts, shape.dense_layers = 2, shape.taps = 4;
+  Builder b(shape);
+  b.m.count("expert_gating_func", 2);
+  return b;
+}
+
+constexpr Variant kVariants[] = {
+    {"qwen3next", make_qwen3next}, {"qwen35", make_qwen35}, {"qwen35moe", make_qwen35moe}, {"lfm2", make_lfm2}, {"lfm2moe", make_lfm2moe},
+};
+
+constexpr Variant kNextnVariants[] = {
+    {"qwen3next-nextn", make_qwen3next_nextn<1>}, {"qwen3next-without", make_qwen3next_nextn<0>},
+    {"qwen35-nextn", make_qwen35_nextn<1>},       {"qwen35-without", make_qwen35_nextn<0>},
+    {"qwen35moe-nextn", make_qwen35moe_nextn<1>}, {"qwen35moe-without", make_qwen35moe_nextn<0>},
+};
+
+}  // namespace
+
+std::span<const Variant> variants_with_states() { return kVariants; }
+std::span<const Variant> nextn_variants_with_states() { return kNextnVariants; }
+
+}  // namespace yamata::families_test
