@@ -49,6 +49,15 @@ const StatePlan& StateCells::plan(const CellTable& table, std::span<const Placem
   return plan_;
 }
 
+void StateCells::suppose_text(const CellTable& table) {
+  written_ = false;
+  kept_.reset();
+  std::ranges::fill(states_, Token{});
+  const std::int32_t position = table.end(0) - 1;
+  if (position >= 0) states_.front() = {table.at(0, position), position};
+  latest_ = 0;
+}
+
 /// These cells hold other tokens from now on.
 void StateCells::forget(std::span<const CellId> cells) {
   for (const CellId cell : cells) {

@@ -35,6 +35,8 @@ class StateCells {
   /// before its end. Throws ClusterError if the text has no state from which this run could begin, or if more inputs are needed than there
   /// are.
   const StatePlan& plan(const CellTable& table, std::span<const Placement> batch, const BatchCells& cells);
+  /// For measurements: from now on, the text in the table has a state, whatever it contains.
+  void suppose_text(const CellTable& table);
 
  private:
   struct Token {

@@ -46,12 +46,11 @@ void ModelTimer::load() {
 }
 
 double ModelTimer::run(int width, int context) {
-  hold(context);
-  compute(width);  // an untimed run: the caches contain the data of other measurements
+  compute(width, context);  // an untimed run: the caches contain the data of other measurements
   int runs = 0;
   const auto began = SteadyClock::now();
   do {
-    compute(width);
+    compute(width, context);
     ++runs;
   } while (SteadyClock::now() - began < kShortestSample);
   return seconds_since(began) / runs;
@@ -62,47 +61,39 @@ RunDemand ModelTimer::weights() const {
 }
 
 /// Each weight is read once; of experts, as many as are expected to be chosen if tokens choose evenly. Each visible cell of the cache is
-/// read once; in layers with a window, only those within it. Each query is multiplied with every cell that it sees.
+/// read once; in layers with a window, only those within it. Each query is multiplied with every cell that it sees. A state is read and
+/// written once, and each token decays it, subtracts a product from it, adds one, and reads it.
 RunDemand ModelTimer::demand(int width, int context) const {
   const LayerSpec& spec = h_.layer;
   const double used = spec.experts > 0 ? static_cast<double>(spec.experts_used) / static_cast<double>(spec.experts) : 0;
   RunDemand d{weights_.bytes + experts_.bytes * (1 - std::pow(1 - used, width)), width * (weights_.byte_ops + used * experts_.byte_ops),
               width * (weights_.float_ops + used * experts_.float_ops)};
   const LayerRange all{0, h_.layers};
+  const std::int64_t windowed = windowed_layers(h_, all), recurrent = recurrent_layers(h_, all);
+  const auto state = static_cast<double>(recurrent * h_.state.state_floats());
+  d.bytes += 2 * sizeof(float) * state, d.float_ops += 7 * width * state;
   const auto attend = [&](bool windowed, std::int64_t layers, double cells, double seen) {  // `seen`: cells per token, in the mean
     d.bytes += static_cast<double>(cell_bytes(h_, all, Shard(h_), types_, windowed)) * cells;
     d.float_ops += 4.0 * static_cast<double>(layers * h_.heads * h_.of_window(windowed).head_dim) * width * seen;
   };
   const double cells = context + width, seen = context + (width + 1) / 2.0, window = static_cast<double>(spec.window);
-  const std::int64_t windowed = windowed_layers(h_, {0, h_.layers});
-  attend(false, h_.layers - windowed, cells, seen);
+  attend(false, h_.layers - windowed - recurrent, cells, seen);
   attend(true, windowed, std::min(cells, window + width - 1), std::min(seen, window));
   return d;
 }
 
-/// Marks cells as occupied; their contents do not matter for the time.
-void ModelTimer::hold(int context) {
-  if (context == held_) return;
-  stage_.cells().clear();
-  std::vector<Placement> placements;
-  for (int position = 0; position < context; ++position) placements.push_back({position, -1, {0, 1}});
-  BatchCells ignored;
-  stage_.cells().place(placements, ignored);
-  held_ = context;
-}
-
 /// Every run has the same positions: it overwrites the tokens of the run before.
-void ModelTimer::compute(int width) {
+void ModelTimer::compute(int width, int context) {
   const auto rows = static_cast<std::size_t>(width);
-  if (tokens_.size() != rows || placements_.front().position != held_) {
+  if (tokens_.size() != rows || placements_.front().position != context) {
     tokens_.clear(), logit_rows_.clear(), placements_.clear();
     for (int i = 0; i < width; ++i) {
       tokens_.push_back(static_cast<std::int32_t>((1 + 7919 * static_cast<std::int64_t>(i)) % h_.vocabulary));
       logit_rows_.push_back(i);
-      placements_.push_back({held_ + i, -1, {0, 1}});
+      placements_.push_back({context + i, -1, {0, 1}});
     }
   }
-  stage_.cells().remove({0, 1}, {held_, kUnbounded});
+  stage_.suppose_text(context, {0, 1});
   stage_.start({tokens_, {}, placements_, logit_rows_}, nullptr);
   wait();
 }

@@ -32,8 +32,7 @@ class ModelTimer {
   RunDemand weights() const;
 
  private:
-  void hold(int context);
-  void compute(int width);
+  void compute(int width, int context);
   void wait();
 
   const Hyperparameters h_;
@@ -41,7 +40,6 @@ class ModelTimer {
   ComputeUnit& unit_;
   TransformerStage stage_;
   RunDemand weights_, experts_;  // experts_: of one token that uses all experts
-  int held_ = -1;                // tokens in the cache
   std::vector<std::int32_t> tokens_, logit_rows_;
   std::vector<Placement> placements_;
 };

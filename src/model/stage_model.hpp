@@ -107,6 +107,9 @@ class StageModel {
   /// After the end: features [feature layers of this stage][feature_rows][width].
   virtual std::span<const float> features() const = 0;
   virtual CellTable& cells() = 0;
+  /// For measurements, between runs: from now on `sequences` have a text of `tokens` tokens. What the cache contains of it does not matter
+  /// for the time.
+  virtual void suppose_text(std::int32_t tokens, SequenceRange sequences);
   /// For heads: number of floats of the target's features that come with each token of a text; 0: none, this is a full model.
   virtual std::int64_t features_read() const { return 0; }
   /// For heads whose guesses only depend on their distance from the text's end, so that one row's logits serve all rows of that distance:

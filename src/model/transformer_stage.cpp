@@ -142,6 +142,11 @@ void TransformerStage::touch_cache() {
   }
 }
 
+void TransformerStage::suppose_text(std::int32_t tokens, SequenceRange sequences) {
+  StageModel::suppose_text(tokens, sequences);
+  if (state_cells_) state_cells_->suppose_text(cells_);
+}
+
 /// "cuda:0 (10 layers)+cpu (12 layers)" if several units have layers of their own.
 std::string TransformerStage::device() const {
   if (units_.size() == 1) return units_.front().unit->device();

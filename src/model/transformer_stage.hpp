@@ -49,6 +49,7 @@ class TransformerStage final : public StageModel {
   std::vector<Highest> highest() const override;
   std::span<const float> features() const override;
   CellTable& cells() override { return cells_; }
+  void suppose_text(std::int32_t tokens, SequenceRange sequences) override;
   std::int64_t width() const override { return h_.dim; }
   std::int64_t input_width() const override { return passed_in_.width(); }
   std::int64_t vocabulary() const override { return h_.vocabulary; }

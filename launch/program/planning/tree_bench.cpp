@@ -75,7 +75,6 @@ TreeBench::TreeBench(const ModelFile& target, const draft_heads::DraftHeadsFile&
     stage->load(nullptr);
     while (!unit.wait_for(std::chrono::milliseconds(100))) {
     }
-    hold_context(*stage);
   }
   target_.touch_cache();
 }
@@ -88,14 +87,6 @@ double TreeBench::heads_s(const StaticTree& tree, int text_rows) {
   return tree.width() < 2 ? 0 : mean_seconds([&] { compute_heads(tree, text_rows); });
 }
 
-/// Marks cells as occupied; their contents do not matter for the time.
-void TreeBench::hold_context(StageModel& stage) const {
-  std::vector<Placement> placements;
-  for (int position = 0; position < options_.context; ++position) placements.push_back({position, -1, kAllSequences});
-  BatchCells ignored;
-  stage.cells().place(placements, ignored);
-}
-
 void TreeBench::compute(StageModel& stage, const StageBatch& batch) {
   stage.start(batch, nullptr);
   while (!stage.unit().wait_for(std::chrono::milliseconds(100))) {
@@ -105,7 +96,7 @@ void TreeBench::compute(StageModel& stage, const StageBatch& batch) {
 void TreeBench::compute_target(const StaticTree& tree) {
   const std::vector<Placement> placements = tree_placements(tree, options_.context);
   const std::vector<std::int32_t> tokens = some_tokens(placements.size(), target_.vocabulary()), rows = all_rows(placements.size());
-  target_.cells().remove(kAllSequences, {options_.context, kUnbounded});
+  target_.suppose_text(options_.context, kAllSequences);
   StageBatch batch{.tokens = tokens, .activations = {}, .placements = placements, .logit_rows = rows};
   batch.feature_rows = rows;
   batch.feature_layers = feature_layers_;
@@ -113,7 +104,7 @@ void TreeBench::compute_target(const StaticTree& tree) {
 }
 
 void TreeBench::compute_heads(const StaticTree& tree, int text_rows) {
-  heads_->cells().remove(kAllSequences, {options_.context, kUnbounded});
+  heads_->suppose_text(options_.context, kAllSequences);
   std::vector<Placement> text;
   for (int row = 0; row < text_rows; ++row) text.push_back({options_.context + row, row - 1, kAllSequences});
   const std::vector<std::int32_t> last{text_rows - 1}, tokens = some_tokens(tree.nodes.size() + text.size(), heads_->vocabulary());

@@ -36,7 +36,6 @@ class TreeBench {
   double heads_s(const StaticTree& tree, int text_rows);
 
  private:
-  void hold_context(StageModel& stage) const;
   void compute(StageModel& stage, const StageBatch& batch);
   void compute_target(const StaticTree& tree);
   void compute_heads(const StaticTree& tree, int text_rows);

@@ -36,7 +36,6 @@ class Bench {
 
   /// The medians over some runs of `width` tokens after `context` others.
   Times run(int width, int context) {
-    hold(context);
     std::map<WorkKind, std::vector<std::vector<double>>> samples;  // [unit][run]
     for (int i = 0; i <= kRepetitions; ++i) {
       compute(width, context);
@@ -57,22 +56,12 @@ class Bench {
   }
 
  private:
-  void hold(int context) {
-    if (context == held_) return;
-    stage_->cells().clear();
-    std::vector<Placement> placements;
-    for (int position = 0; position < context; ++position) placements.push_back({position, -1, {0, 1}});
-    BatchCells ignored;
-    stage_->cells().place(placements, ignored);
-    held_ = context;
-  }
-
   void compute(int width, int context) {
     std::vector<Placement> placements;
     std::vector<std::int32_t> rows;
     for (int i = 0; i < width; ++i) placements.push_back({context + i, -1, {0, 1}}), rows.push_back(i);
     const std::vector<float> activations(static_cast<std::size_t>(width * stage_->input_width()), 1.0f);
-    stage_->cells().remove({0, 1}, {context, kUnbounded});
+    stage_->suppose_text(context, {0, 1});
     stage_->start({{}, activations, placements, rows}, nullptr);
     wait();
   }
@@ -86,7 +75,6 @@ class Bench {
   std::unique_ptr<SplitUnit> unit_;
   const int most_;
   std::optional<TransformerStage> stage_;
-  int held_ = -1;
 };
 
 /// The parts into which this work can be divided.
