@@ -66,7 +66,7 @@ Builder make_lfm2moe() {
   return b;
 }
 
-constexpr Variant kVariants[] = {
+constexpr Variant kVariantsWithStates[] = {
     {"qwen3next", make_qwen3next}, {"qwen35", make_qwen35}, {"qwen35moe", make_qwen35moe}, {"lfm2", make_lfm2}, {"lfm2moe", make_lfm2moe},
 };
 
@@ -78,7 +78,7 @@ constexpr Variant kNextnVariants[] = {
 
 }  // namespace
 
-std::span<const Variant> variants_with_states() { return kVariants; }
+std::span<const Variant> variants_with_states() { return kVariantsWithStates; }
 std::span<const Variant> nextn_variants_with_states() { return kNextnVariants; }
 
 }  // namespace yamata::families_test

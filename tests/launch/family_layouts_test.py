@@ -21,7 +21,7 @@ KINDS = ('Q4_K_M', 'Q8_0')
 LONGEST_S = 300 * float(os.environ.get('YAMATA_PATIENCE', 1))  # for a job; a longer one counts as hanging
 CORES = sorted(os.sched_getaffinity(0))
 WORDS = [chr(0x4E00 + 260 + number * 37 % 250) for number in range(30)]  # tokens of the models' vocabulary
-SAMPLING = '--temp 2 --min-p 0'  # some models would always repeat their most probable token
+SAMPLING = '--temp 2 --top-p 1 --min-p 0'  # some models would always repeat their most probable token
 RUN = ['run', '--ignore-eos', '-b', '16', '--logits-checksum']
 
 # Name, ranks and flags. For layouts that guess from suffixes, the store contains the text itself.
