@@ -10,4 +10,13 @@ inline bool thorough() {
   return set && *set;
 }
 
+/// Whether the tests are sanitized, and so ten times as slow: then the everyday suite runs still fewer cases.
+inline constexpr bool sanitized() {
+#ifdef YAMATA_SANITIZED
+  return true;
+#else
+  return false;
+#endif
+}
+
 }  // namespace yamata::test

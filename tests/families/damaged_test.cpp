@@ -92,7 +92,7 @@ class Damaged : public ::testing::TestWithParam<std::string> {
 
 TEST_P(Damaged, Files_areRefusedOrRun) {
   const char* wanted = std::getenv("YAMATA_DAMAGED_FILES");
-  const int files = wanted ? std::atoi(wanted) : test::thorough() ? 300 : 100;
+  const int files = wanted ? std::atoi(wanted) : test::thorough() ? 300 : test::sanitized() ? 50 : 100;
   int accepted = 0;
   for (int i = 0; i < files; ++i) {
     for (std::size_t n = 1 + below(2); n > 0; --n) damage();
