@@ -3,14 +3,15 @@ pass of the target that the papers' formulas predict from the acceptance rates.
 
     presets_test.py YAMATA YAMATA_EMULATED [--filter WORD]
 
-Acceptance rates are measured by `yamata acceptance` on the same texts. Trees of a fixed size are filled at any cost, so that their tokens
-per pass are the same on every unit.
+Acceptance rates are measured by `yamata acceptance` on the same texts, of trees of the preset's size. Trees of a fixed size are filled at
+any cost, so that their tokens per pass are the same on every unit, and those of the table in docs/papers.md.
 """
 import argparse
 import heapq
 import json
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 
@@ -114,8 +115,24 @@ def per_pass(passes):
     return sum(tokens for tokens, _ in passes) / sum(runs for _, runs in passes)
 
 
+def shape(guesses, depth, children):
+    """Flags of trees that are drafted whole, so that rates do not depend on speeds."""
+    return ['--policy', 'dynamic-tree', '--draft', str(guesses), '--tree-depth', str(depth), '--tree-children', str(children)]
+
+
 def near(found, expected, share):
     return abs(found / expected - 1) < share
+
+
+def documented():
+    """The rows of the table "Compared with the papers' formulas" in docs/papers.md: by preset, its numbers."""
+    table = (ROOT / 'docs/papers.md').read_text().split("\n## Compared with the papers' formulas\n")[1].split('\n## ')[0]
+    rows = [line.split('|')[1:-1] for line in table.splitlines() if line.startswith('| `')]
+    return {re.match(' `([a-z]+)', name)[1]: [cell.strip() for cell in cells] for name, *cells in rows}
+
+
+def two_digits(*numbers):
+    return [f'{number:.2f}' if number else '' for number in numbers]
 
 
 def trees(presets):
@@ -129,7 +146,7 @@ def trees(presets):
         units = ['--units', f'cpu:{CORES[0]}', *(['--draft-units', f'cpu:{CORES[-1]}'] if apart else [])]
         flags = ['--preset', name, *who]
         same, passes = presets.play(presets.plain, PROMPTS, TOKENS, [*flags, *units])
-        accuracies, replay = presets.rates(who, guesses + 1)
+        accuracies, replay = presets.rates([*who, *shape(guesses, depth, children)], guesses + 1)
         formula, found = tree_tokens(accuracies, guesses, depth, children), per_pass(passes)
         presets.say(same, f'{name} on cores: the text of one plain rank')
         presets.say(near(found, formula, .15), f'{name} on cores: {found:.3f} tokens per pass, {formula:.3f} by the formula')
@@ -137,6 +154,8 @@ def trees(presets):
         if children > 1:  # a chain may be worse than the best shape
             presets.say(whole > .97 * replay,
                         f'{name} on cores: {whole:.3f} tokens per pass, {replay:.3f} by replay of the best shape, the prompt counted')
+            row = two_digits(found, formula, whole, replay)
+            presets.say(documented()[name] == row, f'{name} in docs/papers.md: {row}')
         if apart:
             on_two = [*units, '--layer-split', '1/1']
             presets.say(presets.play(presets.plain, PROMPTS[:4], TOKENS, [*flags, *on_two], 2) == (True, passes[:4]),
@@ -150,7 +169,7 @@ def trees(presets):
 def duodecoding(presets):
     """With fixed numbers, the tokens per pass do not depend on the speed of the target and the draft, which wait for each other."""
     who = ['-md', DRAFT]
-    accuracies, _ = presets.rates(who, 16)
+    accuracies, _ = presets.rates([*who, *shape(16, 8, 2)], 16)
     fixed = ['--sequences', '2', '--budget', '16']
     formula = duo_tokens(sum(accuracies[0][:2]), accuracies[1][0], 8)
     for ranks, split in ((1, []), (2, ['--layer-split', '1/1']))[:2 if THOROUGH else 1]:
@@ -171,6 +190,8 @@ def duodecoding(presets):
             presets.say(same, f'{name}, on cores: the text of one plain rank')
             presets.say(near(per_pass(passes), formula, .1),
                         f'{name}, on cores: {per_pass(passes):.3f} tokens per pass, {formula:.3f} by the formula')
+            row = two_digits(per_pass(passes), formula, None, None)
+            presets.say(documented()['duodecoding'] == row, f'{name} in docs/papers.md: {row}')
 
 
 def shared(presets):
