@@ -26,12 +26,11 @@ StateCells::StateCells(std::int32_t table_cells, StateCounts counts)
 
 /// The latest run has written its state.
 void StateCells::adopt() {
-  if (!kept_) return;
-  latest_ = *kept_;
-  states_[static_cast<std::size_t>(latest_)] = kept_token_;
+  if (kept_) states_[static_cast<std::size_t>(*kept_)] = kept_token_;
 }
 
-const StatePlan& StateCells::plan(const CellTable& table, std::span<const Placement> batch, const BatchCells& cells) {
+const StatePlan& StateCells::plan(const CellTable& table, std::span<const Placement> batch, const BatchCells& cells,
+                                  std::int32_t likely_row) {
   if (std::exchange(written_, false)) adopt();
   kept_.reset();
   forget(cells.cells());
@@ -41,7 +40,7 @@ const StatePlan& StateCells::plan(const CellTable& table, std::span<const Placem
     node.parent = find_before(table, batch[row], cells.visible(row), node);
     add(node);
   }
-  keep_state(table, batch);
+  keep_state(table, batch, likely_row);
   keep_inputs(table, batch);
   for (Node& node : nodes_) find_columns(node);
   order_steps();
@@ -55,7 +54,6 @@ void StateCells::suppose_text(const CellTable& table) {
   std::ranges::fill(states_, Token{});
   const std::int32_t position = table.end(0) - 1;
   if (position >= 0) states_.front() = {table.at(0, position), position};
-  latest_ = 0;
 }
 
 /// These cells hold other tokens from now on.
@@ -120,21 +118,42 @@ std::int32_t StateCells::find_before(const CellTable& table, const Placement& to
   return before;
 }
 
-/// Chooses the last token of the text among the nodes, whose state will be kept.
-void StateCells::keep_state(const CellTable& table, std::span<const Placement> batch) {
-  Node* last = nullptr;
+/// Chooses the node whose state will be kept: the likely row, if its state takes the place of no other one, and not too many tokens would
+/// be in no state of the text; else the last token of the text among the nodes.
+void StateCells::keep_state(const CellTable& table, std::span<const Placement> batch, std::int32_t likely_row) {
+  Node *last = nullptr, *likely = nullptr;
   for (Node& node : nodes_) {
     const bool text =
         node.row >= 0 ? of_text(batch[static_cast<std::size_t>(node.row)]) : table.at(0, node.token.position) == node.token.cell;
     if (text && (!last || node.token.position > last->token.position)) last = &node;
+    if (!text && node.row >= 0 && node.row == likely_row) likely = &node;
   }
-  const std::int32_t state = last ? free_state(table) : -1;
-  if (state < 0) return;
-  last->keep = state;
+  keeps_text_ = false;
+  if (likely && likely->token.position - latest_of_text(table).position <= lag() && keep_state_of(*likely, free_state(table, true))) return;
+  keeps_text_ = last && keep_state_of(*last, free_state(table, false));
+}
+
+/// `state`: -1: none is free.
+bool StateCells::keep_state_of(Node& node, std::int32_t state) {
+  if (state < 0) return false;
+  node.keep = state;
   states_[static_cast<std::size_t>(state)] = {};
   kept_ = state;
-  kept_token_ = last->token;
+  kept_token_ = node.token;
+  return true;
 }
+
+/// The token of the text after which the latest state is kept.
+StateCells::Token StateCells::latest_of_text(const CellTable& table) const {
+  Token latest;
+  for (const Token& token : states_) {
+    if (token.position > latest.position && table.at(0, token.position) == token.cell) latest = token;
+  }
+  return latest;
+}
+
+/// How many tokens there may be between the text's latest state and a guess whose state is kept: see `enough`.
+std::int32_t StateCells::lag() const { return counts_.inputs / 2 + static_cast<std::int32_t>(kMoreThanGuesses) / 2; }
 
 /// Whether a kept text ends with this token.
 bool StateCells::is_kept_text(const CellTable& table, const Token& token) const {
@@ -145,23 +164,26 @@ bool StateCells::is_kept_text(const CellTable& table, const Token& token) const 
   return false;
 }
 
-/// A state that this run does not read: of a token that is not in the table any more, or of any but the latest and those of kept texts.
-std::int32_t StateCells::free_state(const CellTable& table) const {
+/// A state that this run does not read, of a token that is not in the table any more, or of the text, but neither its latest nor that of a
+/// kept text. If there is none, and it is not `for_guess`, that of a guess.
+std::int32_t StateCells::free_state(const CellTable& table, bool for_guess) const {
+  const Token latest = latest_of_text(table);
   std::int32_t free = -1;
   for (std::int32_t state = 0; state < counts_.states; ++state) {
     if (std::ranges::any_of(nodes_, [&](const Node& node) { return node.parent < 0 && node.state == state; })) continue;
     const Token& token = states_[static_cast<std::size_t>(state)];
     if (token.cell == kNoCell || !table.held(token.cell)) return state;
-    if (is_kept_text(table, token)) continue;
-    if (free < 0 || free == latest_) free = state;
+    if (token.cell == latest.cell || is_kept_text(table, token)) continue;
+    if (table.at(0, token.position) == token.cell) return state;
+    if (!for_guess) free = state;
   }
   return free;
 }
 
-/// Inputs are kept of tokens that the kept state does not contain.
+/// Inputs are kept of tokens that the text's state does not contain.
 void StateCells::keep_inputs(const CellTable& table, std::span<const Placement> batch) {
   const auto contained = [&](const Node& node) {
-    return kept_ && of_text(batch[static_cast<std::size_t>(node.row)]) && node.token.position <= kept_token_.position;
+    return keeps_text_ && of_text(batch[static_cast<std::size_t>(node.row)]) && node.token.position <= kept_token_.position;
   };
   const auto needs = [&](const Node& node) { return node.row >= 0 && !contained(node); };
   make_room(table, static_cast<std::size_t>(std::ranges::count_if(nodes_, needs)));
@@ -187,8 +209,7 @@ bool StateCells::is_current(const CellTable& table, const Token& token) const {
 /// If there are too few, takes inputs of tokens that were removed, or that are not after the latest state.
 void StateCells::make_room(const CellTable& table, std::size_t inputs) {
   if (free_.size() >= inputs) return;
-  const Token& latest = latest_ >= 0 ? states_[static_cast<std::size_t>(latest_)] : Token{};
-  const std::int32_t begin = is_current(table, latest) ? latest.position + 1 : 0;
+  const std::int32_t begin = latest_of_text(table).position + 1;
   for (std::size_t input = 0; input < inputs_.size(); ++input) {
     Token& token = inputs_[input];
     if (token.cell == kNoCell || (token.position >= begin && is_current(table, token))) continue;

@@ -102,7 +102,19 @@ const TreeRuns::Run* TreeRuns::submit(std::span<const NodeId> nodes) {
   run.has_root = laid_out.nodes.front() == tree_->root().id;
   run.speculative = !run.has_root || laid_out.nodes.size() > 1;
   run.nodes = std::move(laid_out.nodes);
+  record.likely_row = likely_row(run);
   return send(std::move(record), std::move(run));
+}
+
+/// As StageBatch says. What heads guess is computed again as text.
+std::int32_t TreeRuns::likely_row(const Run& run) const {
+  std::int32_t likely = -1;
+  for (std::size_t row = run.has_root ? 1 : 0; row < run.nodes.size() && wants_.features_read == 0; ++row) {
+    const auto node = [&](std::size_t r) -> const TreeNode& { return tree_->at(run.nodes[r]); };
+    const bool deepest = likely < 0 || node(row).position > node(static_cast<std::size_t>(likely)).position;
+    if (deepest && node(row).path_probability >= 0.5f) likely = static_cast<std::int32_t>(row);
+  }
+  return likely;
 }
 
 const TreeRuns::Run* TreeRuns::send(wire::Record record, Run run) {

@@ -110,6 +110,7 @@ class TreeRuns {
   std::int32_t text_end() const;
   Run add_text(wire::Record& record, std::size_t end);
   void bring_features(wire::Record& record);
+  std::int32_t likely_row(const Run& run) const;
   const Run* send(wire::Record record, Run run);
 
   Pipeline& pipeline_;

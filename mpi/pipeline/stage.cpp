@@ -164,6 +164,7 @@ void Stage::compute(wire::Record record) {
                    .activations = {},
                    .placements = r.placements,
                    .logit_rows = r.logit_rows,
+                   .likely_row = r.likely_row,
                    .feature_rows = r.feature_rows,
                    .features = r.features,
                    .feature_layers = r.feature_layers,

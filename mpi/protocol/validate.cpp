@@ -119,6 +119,7 @@ void validate(const Record& record, const RecordLimits& limits, int from) {
   constexpr std::size_t kEveryLayer = std::size_t{1} << 31;
   check(ascend_within(record.feature_layers, kEveryLayer), "features of layers that there cannot be");
   check(record.best >= 0, "the number of the best logits");
+  check(within(record.likely_row, -1, std::ssize(record.tokens) - 1), "a likely row that it has not");
   check(record.features.empty() ||
             (limits.features > 0 && record.features.size() == record.tokens.size() * static_cast<std::size_t>(limits.features)),
         "features that its tokens cannot come with");

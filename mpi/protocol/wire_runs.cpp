@@ -5,8 +5,8 @@ namespace yamata::wire {
 namespace {
 
 // Fields that most messages lack need no bytes in them: these bits say that the field follows.
-constexpr std::uint32_t kRecordHasFeatures = 1u << 31, kRecordBringsFeatures = 1u << 30,
-                        kRecordWantsSums = 1u << 29;  // bits in Record::best
+constexpr std::uint32_t kRecordHasFeatures = 1u << 31, kRecordBringsFeatures = 1u << 30, kRecordWantsSums = 1u << 29,
+                        kRecordHasLikelyRow = 1u << 28;  // bits in Record::best
 constexpr std::uint32_t kSkipped = 1, kRowsHaveFeatures = 2, kRowsHaveSums = 4;
 
 }  // namespace
@@ -29,7 +29,9 @@ Bytes encode(const Record& m) {
   out.put_all(std::span<const CacheOperation>(m.operations)).put(m.run).put_all(std::span<const std::int32_t>(m.tokens));
   out.put_all(std::span<const Placement>(m.placements)).put_all(std::span<const std::int32_t>(m.logit_rows));
   out.put(static_cast<std::uint32_t>(m.best) | (m.feature_rows.empty() ? 0 : kRecordHasFeatures) |
-          (m.features.empty() ? 0 : kRecordBringsFeatures) | (m.sums ? kRecordWantsSums : 0));
+          (m.features.empty() ? 0 : kRecordBringsFeatures) | (m.sums ? kRecordWantsSums : 0) |
+          (m.likely_row < 0 ? 0 : kRecordHasLikelyRow));
+  if (m.likely_row >= 0) out.put(m.likely_row);
   if (!m.feature_rows.empty())
     out.put_all(std::span<const std::int32_t>(m.feature_rows)).put_all(std::span<const std::int32_t>(m.feature_layers));
   if (!m.features.empty()) out.put_all(std::span<const float>(m.features));
@@ -45,8 +47,9 @@ Record decode_record(std::span<const std::byte> bytes) {
   m.placements = in.get_all<Placement>();
   m.logit_rows = in.get_all<std::int32_t>();
   const auto best = in.get<std::uint32_t>();
-  m.best = static_cast<std::int32_t>(best & ~(kRecordHasFeatures | kRecordBringsFeatures | kRecordWantsSums));
+  m.best = static_cast<std::int32_t>(best & ~(kRecordHasFeatures | kRecordBringsFeatures | kRecordWantsSums | kRecordHasLikelyRow));
   m.sums = (best & kRecordWantsSums) != 0;
+  if (best & kRecordHasLikelyRow) m.likely_row = in.get<std::int32_t>();
   if (best & kRecordHasFeatures) {
     m.feature_rows = in.get_all<std::int32_t>();
     m.feature_layers = in.get_all<std::int32_t>();

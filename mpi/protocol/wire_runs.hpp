@@ -30,6 +30,7 @@ struct Record {
   std::vector<std::int32_t> logit_rows;      ///< rows whose logits are requested
   std::int32_t best = 0;                     ///< only this many of the highest logits per row; 0: those of the whole vocabulary
   bool sums = false;                         ///< with them, Rows::sums
+  std::int32_t likely_row = -1;              ///< as in StageBatch
   std::vector<std::int32_t> feature_rows;    ///< rows whose features are requested: hidden states of some layers
   std::vector<std::int32_t> feature_layers;  ///< which layers: as in StageBatch
   std::vector<float> features;               ///< that come with the tokens, as in StageBatch

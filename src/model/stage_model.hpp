@@ -50,10 +50,12 @@ inline std::vector<std::int32_t> eagle3_layers(std::int64_t layers) {
 
 /// A batch of tokens for a stage.
 struct StageBatch {
-  std::span<const std::int32_t> tokens;          ///< read by the first stage
-  std::span<const float> activations;            ///< [tokens][input_width], in parts (passed_rows.hpp); read by the other stages
-  std::span<const Placement> placements;         ///< one per token
-  std::span<const std::int32_t> logit_rows;      ///< rows whose logits are requested, ascending; read by the last stage
+  std::span<const std::int32_t> tokens;      ///< read by the first stage
+  std::span<const float> activations;        ///< [tokens][input_width], in parts (passed_rows.hpp); read by the other stages
+  std::span<const Placement> placements;     ///< one per token
+  std::span<const std::int32_t> logit_rows;  ///< rows whose logits are requested, ascending; read by the last stage
+  /// the last guess that, with those before it, will more likely than not become text; -1: none. Layers with states may keep that after it
+  std::int32_t likely_row = -1;
   std::span<const std::int32_t> feature_rows{};  ///< rows whose features are requested, ascending
   /// [tokens][features_read]: features of the token before each token; empty: the tokens are guesses
   std::span<const float> features{};

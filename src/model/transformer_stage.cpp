@@ -217,7 +217,7 @@ void TransformerStage::start(const StageBatch& batch, const std::atomic<bool>* s
 void TransformerStage::place(const StageBatch& batch) {
   window_cells_ ? window_cells_->place(cells_, batch.placements, batch_cells_, window_batch_)
                 : cells_.place(batch.placements, batch_cells_);
-  if (state_cells_) state_plan_ = &state_cells_->plan(cells_, batch.placements, batch_cells_);
+  if (state_cells_) state_plan_ = &state_cells_->plan(cells_, batch.placements, batch_cells_, batch.likely_row);
   visible_.clear();
   in_window_.clear();
   const auto window = static_cast<std::size_t>(h_.layer.window);

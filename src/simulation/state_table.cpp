@@ -20,8 +20,8 @@ StateTable::StateTable(std::int32_t cells, StateCounts counts)
       columns_(number(counts.inputs + StateShape::kColumns * counts.states), kUnwritten),
       updates_(number(counts.inputs), kUnwritten) {}
 
-void StateTable::begin(const CellTable& table, std::span<const Placement> batch, const BatchCells& cells) {
-  plan_ = &cells_.plan(table, batch, cells);
+void StateTable::begin(const CellTable& table, std::span<const Placement> batch, const BatchCells& cells, std::int32_t likely_row) {
+  plan_ = &cells_.plan(table, batch, cells, likely_row);
 }
 
 void StateTable::compute(std::span<const std::uint64_t> tokens, bool completed) {

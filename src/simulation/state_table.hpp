@@ -16,7 +16,7 @@ class StateTable {
   StateTable(std::int32_t cells, StateCounts counts);
 
   /// Plans a run whose tokens have been placed.
-  void begin(const CellTable& table, std::span<const Placement> batch, const BatchCells& cells);
+  void begin(const CellTable& table, std::span<const Placement> batch, const BatchCells& cells, std::int32_t likely_row);
   /// The end of that run, with the hash of each row's token. If it was not `completed`, it was stopped before its layers had written their
   /// states, or after.
   void compute(std::span<const std::uint64_t> tokens, bool completed);

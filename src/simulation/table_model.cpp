@@ -62,7 +62,7 @@ TableModel::TableModel(TableShape shape, TableUnit& unit)
 
 void TableModel::start(const StageBatch& batch, const std::atomic<bool>* stop) {
   window_cells_ ? window_cells_->place(cells_, batch.placements, placed_, in_window_) : cells_.place(batch.placements, placed_);
-  if (states_) states_->begin(cells_, batch.placements, placed_);
+  if (states_) states_->begin(cells_, batch.placements, placed_, batch.likely_row);
   logit_rows_.assign(batch.logit_rows.begin(), batch.logit_rows.end());
   feature_rows_.assign(batch.feature_rows.begin(), batch.feature_rows.end());
   feature_layers_.clear();

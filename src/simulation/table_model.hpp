@@ -86,7 +86,7 @@ class TableStage : public StageModel {
   std::vector<float> logits_;
 };
 
-class TableModel final : public TableStage {
+class TableModel : public TableStage {
  public:
   /// Floats of a row's activations: the hashes of its token and of its prefix.
   static constexpr std::int64_t kWidth = 8;

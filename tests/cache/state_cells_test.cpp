@@ -79,9 +79,9 @@ class Scene {
   int draw(int below) { return static_cast<int>(random_() % static_cast<unsigned>(below)); }
 
   /// A run of these tokens. If it is left before its end, its results are not used.
-  void run(const std::vector<int>& tokens, const std::vector<Placement>& placements, bool ends = true) {
+  void run(const std::vector<int>& tokens, const std::vector<Placement>& placements, std::int32_t likely_row, bool ends = true) {
     table_.place(placements, cells_);
-    const StatePlan& plan = states_.plan(table_, placements, cells_);
+    const StatePlan& plan = states_.plan(table_, placements, cells_, likely_row);
     std::vector<State> expected;
     for (std::size_t row = 0; row < tokens.size(); ++row) {
       token_of_[cells_.cells()[row]] = tokens[row];
@@ -111,9 +111,22 @@ class Scene {
         tokens.push_back(1 + draw(1000));
         placements.push_back({end, -1, {0, 1}});
       }
-      run(tokens, placements);
+      run(tokens, placements, draw_likely(tokens.size()));
     }
     while (end < length && !::testing::Test::HasFatalFailure()) end = guess(end);
+  }
+
+  /// Goes on with a token and a chain of guesses, all of which become text. `likely`: the row that is called so.
+  void accept_chain(std::int32_t guesses, std::int32_t likely) {
+    const std::int32_t root = table_.end(0);
+    std::vector<int> tokens{1 + draw(1000)};
+    std::vector<Placement> placements{{root, -1, {0, 2}}};
+    for (std::int32_t i = 0; i < guesses; ++i) {
+      tokens.push_back(1 + draw(1000));
+      placements.push_back({root + 1 + i, i, {1, 2}});
+    }
+    run(tokens, placements, likely);
+    table_.copy(1, {0, 1}, {root + 1, kUnbounded});
   }
 
   std::int64_t replayed() const { return replayed_; }
@@ -127,7 +140,7 @@ class Scene {
 
   /// The root, guesses below it in some runs, and the path that becomes text. Returns the new end of the text.
   std::int32_t guess(std::int32_t end) {
-    run({1 + draw(1000)}, {{end, -1, {0, 1}}});
+    run({1 + draw(1000)}, {{end, -1, {0, 1}}}, -1);
     std::vector<Guess> tree{{-1, end, 0, true}};
     const int guesses = draw(static_cast<int>(kSequences) - 1);
     for (int i = 0; i < guesses; ++i) {
@@ -156,6 +169,9 @@ class Scene {
     return next;
   }
 
+  /// Any row, or none.
+  std::int32_t draw_likely(std::size_t rows) { return draw(static_cast<int>(rows) + 1) - 1; }
+
   void send(std::vector<Guess>& tree, std::size_t at, std::size_t until, bool ends) {
     std::vector<int> tokens;
     std::vector<Placement> placements;
@@ -172,7 +188,7 @@ class Scene {
       placements.push_back(
           {tree[i].position, in_run ? static_cast<std::int32_t>(parent - at) : -1, {tree[i].sequence, tree[i].sequence + 1}});
     }
-    run(tokens, placements, ends);
+    run(tokens, placements, draw_likely(tokens.size()), ends);
     for (std::size_t i = at; i < until; ++i) tree[i].placed = ends;
   }
 
@@ -194,6 +210,44 @@ TEST(StateCells, EveryToken_hasTheStateOfTheTokensBeforeIt) {
     replayed += scene.replayed();
   }
   EXPECT_GT(replayed, 1000);
+}
+
+TEST(StateCells, GuessesUpToALikelyOne_areNotRepeated) {
+  constexpr std::int32_t kChain = 6;
+  const StateCounts counts{static_cast<std::int32_t>(StateCells::enough(2 * kChain)), StateCells::kStates};
+  for (std::int32_t likely = 0; likely <= kChain; ++likely) {
+    Scene scene(1, counts);
+    for (int chain = 0; chain < 10; ++chain) scene.accept_chain(kChain, likely);
+    EXPECT_EQ(scene.replayed(), 9 * (kChain - likely)) << "likely row " << likely;
+  }
+}
+
+TEST(StateCells, ARejectedLikelyGuess_leavesTheStateOfTheText) {
+  StateCells states(16, {static_cast<std::int32_t>(StateCells::enough(2)), StateCells::kStates});
+  CellTable table(16, 2);
+  BatchCells cells;
+  const auto plan = [&](const std::vector<Placement>& run, std::int32_t likely) {
+    table.place(run, cells);
+    std::vector<std::int32_t> repeated;
+    for (const StateStep& step : states.plan(table, run, cells, likely).steps) repeated.push_back(step.row);
+    *states.written() = true;
+    return repeated;
+  };
+  EXPECT_EQ(plan({{0, -1, {0, 2}}}, -1), std::vector<std::int32_t>{0});
+  EXPECT_EQ(plan({{1, -1, {0, 2}}, {2, 0, {1, 2}}, {3, 1, {1, 2}}}, 2), (std::vector<std::int32_t>{0, 1, 2}));
+  table.remove({1, 2}, {2, kUnbounded});
+  EXPECT_EQ(plan({{2, -1, {0, 2}}}, -1), (std::vector<std::int32_t>{-1, 0})) << "token 1 is repeated after the state of token 0";
+  EXPECT_EQ(plan({{3, -1, {0, 2}}}, -1), std::vector<std::int32_t>{0});
+}
+
+TEST(StateCells, AGuessFarFromTheStateOfTheText_getsNone) {
+  for (const std::int32_t most : {5, 6}) {
+    Scene scene(1, {static_cast<std::int32_t>(StateCells::enough(most)), StateCells::kStates});
+    scene.accept_chain(8, -1);
+    scene.accept_chain(1, 1);  // repeats 8 tokens, and ends 10 after the state of the text
+    scene.accept_chain(1, 1);
+    EXPECT_EQ(scene.replayed(), most == 5 ? 9 : 8) << "for " << most << " guesses";
+  }
 }
 
 TEST(StateCells, ATextThatGoesOnWhereItHasNoState_isRefused) {

@@ -25,6 +25,20 @@ class InstantUnit final : public simulation::TableUnit {
 float seen(std::uint64_t prefix) { return static_cast<float>(prefix % 100003); }
 float seen(const Ids& text) { return seen(simulation::prefix_hash(text)); }
 
+/// Remembers the likely row of the latest run.
+class LikelyRows final : public simulation::TableModel {
+ public:
+  LikelyRows(simulation::TableShape shape, simulation::TableUnit& unit, std::int32_t& latest)
+      : TableModel(std::move(shape), unit), latest_(latest) {}
+  void start(const StageBatch& batch, const std::atomic<bool>* stop) override {
+    latest_ = batch.likely_row;
+    TableModel::start(batch, stop);
+  }
+
+ private:
+  std::int32_t& latest_;
+};
+
 class TreeRunsTest : public testing::Test {
  protected:
   TreeRunsTest() : network_(1), transport_(network_, 0) {
@@ -32,7 +46,7 @@ class TreeRunsTest : public testing::Test {
     shape.cells = 64, shape.sequences = 8, shape.vocabulary = 1;
     shape.logits = [](std::uint64_t prefix, std::span<float> logits) { logits[0] = seen(prefix); };
     pipeline_ = std::make_unique<Pipeline>(transport_, PipelineRanks{kTargetChannel, {{0}}},
-                                           std::make_unique<simulation::TableModel>(shape, unit_), 64, 8);
+                                           std::make_unique<LikelyRows>(shape, unit_, likely_row_), 64, 8);
     pipeline_->stage().load();
     pipeline_->advance();
   }
@@ -49,11 +63,14 @@ class TreeRunsTest : public testing::Test {
     EXPECT_TRUE(done && !done->run.nodes.empty());
     return done ? done->result.logits : std::vector<float>{};
   }
-  static NodeId guess(TreeRuns& runs, NodeId parent, std::int32_t token) { return runs.tree().add(parent, token, 0.5f, {0, 0.5f}); }
+  static NodeId guess(TreeRuns& runs, NodeId parent, std::int32_t token, float probability = 0.5f) {
+    return runs.tree().add(parent, token, probability, {0, probability});
+  }
 
   LocalNetwork network_;
   LocalTransport transport_;
   InstantUnit unit_;
+  std::int32_t likely_row_ = -1;
   std::unique_ptr<Pipeline> pipeline_;
 };
 
@@ -146,6 +163,26 @@ TEST_F(TreeRunsTest, AcceptedGuesses_areInTheStatesAfterTheNextRunThatIsNotSkipp
   EXPECT_EQ(runs.not_in_states(), 1) << "it has not been sent";
   ASSERT_TRUE(runs.submit(std::vector{runs.tree().root().id}));
   EXPECT_EQ(runs.not_in_states(), 0) << "the root's run is never skipped";
+}
+
+TEST_F(TreeRunsTest, LikelyRow_isTheDeepestGuessThatWillBecomeTextRatherThanNot) {
+  TreeRuns runs(*pipeline_, {0, 4}, {});
+  runs.begin(Ids{1});
+  const NodeId root = runs.tree().root().id, a = guess(runs, root, 2, 0.8f), b = guess(runs, a, 3, 0.7f), c = guess(runs, b, 4, 0.8f);
+  const NodeId other = guess(runs, root, 5, 0.2f);
+  const auto likely_of = [&](std::vector<NodeId> nodes) {
+    EXPECT_TRUE(runs.submit(nodes));
+    result(runs);
+    return likely_row_;
+  };
+  EXPECT_EQ(likely_of({root, a, other, b, c}), 3) << "b: .56; c: .45";
+  runs.commit(2);
+  runs.commit(3);
+  const NodeId d = guess(runs, c, 6, 0.9f);
+  EXPECT_EQ(likely_of({d}), 0) << "after what has become text: .72";
+  EXPECT_EQ(likely_of({guess(runs, d, 7, 0.6f)}), -1) << ".43";
+  runs.commit(9);
+  EXPECT_EQ(likely_of({runs.tree().root().id}), -1) << "no guess";
 }
 
 TEST_F(TreeRunsTest, ARunThatWasSkipped_hasWrittenNoState) {

@@ -218,6 +218,17 @@ TEST(Wire, RowsOfTheBestLogits_sayWhoseTheyAre_andNoOthers) {
   EXPECT_THROW(decode_rows(encode(Rows{9, false, values, fewer, 32})), ClusterError);
 }
 
+TEST(Wire, LikelyRow_roundTrips_andTakesNoByteWhereThereIsNone) {
+  Record record = run_record();
+  record.likely_row = -1;
+  const std::size_t without = encode(record).size();
+  EXPECT_EQ(decode_record(encode(record)).likely_row, -1);
+  record.likely_row = 0;
+  EXPECT_EQ(encode(record).size(), without + sizeof(std::int32_t));
+  EXPECT_EQ(decode_record(encode(record)).likely_row, 0);
+  EXPECT_EQ(decode_record(encode(record)).best, record.best);
+}
+
 TEST(Wire, SumsOfLogits_roundTrip_andTakeNoByteWhereNobodyAsks) {
   Record record = run_record();
   record.best = 7;
