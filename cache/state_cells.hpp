@@ -27,7 +27,7 @@ class StateCells {
   /// Number of inputs needed for `guesses` guesses in the table, and accepted ones of which no run has written the state; with as many for
   /// tokens of the text up to a guess whose state was kept instead of theirs. All other tokens of a text are in the state that their run
   /// writes, for which they need no inputs.
-  static std::int64_t enough(std::int64_t guesses) { return 2 * guesses + kMoreThanGuesses; }
+  static std::int64_t enough(std::int64_t guesses) { return guesses > 0 ? 2 * guesses + kMoreThanGuesses : 1; }
   /// Number of states in memory: the text's, and the one that a run writes.
   static constexpr std::int32_t kStates = 2;
 

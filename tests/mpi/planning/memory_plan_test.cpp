@@ -253,8 +253,8 @@ TEST(RankBytes, States_takeAsMuchForAnyContext) {
   const LayerRange all{0, model.h.layers};
   ASSERT_EQ(recurrent_layers(model.h, all), 4);
   const std::int32_t inputs = window_cells(model.h, 4096, 48, 64);
-  EXPECT_EQ(inputs, 48) << "of each guess";
-  EXPECT_EQ(window_cells(model.h, 4096, 48, 64, true), 96) << "a draft's guesses may all be accepted before it goes on";
+  EXPECT_EQ(inputs, 2 * 48 + 4) << "of each guess, and of as many tokens before a likely one";
+  EXPECT_EQ(window_cells(model.h, 4096, 48, 64, true), 4 * 48 + 4) << "a draft's guesses may all be accepted before it goes on";
   EXPECT_EQ(window_cells(model.h, 4096, 0, 64), 1) << "0 would mean as many as cells";
   const RankBytes bytes = rank_bytes(model, all, Shard(model.h), CacheType::kF16, 8, 1, inputs);
   EXPECT_EQ(bytes.window_cache, StateStore::bytes_for(model.h.state, 4, {inputs, StateCells::kStates}));
