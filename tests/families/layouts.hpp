@@ -33,6 +33,7 @@ struct Batch {
   std::vector<std::int32_t> tokens;
   std::vector<Placement> placements;
   std::vector<std::int32_t> logit_rows;
+  std::int32_t likely_row = -1;
 };
 
 inline Batch text(std::span<const std::int32_t> tokens, std::size_t position) {
@@ -105,7 +106,7 @@ class LayoutsOfOne : public ::testing::Test {
       for (TransformerStage& stage : stages) {
         for (const CacheOperation& operation : b < before.size() ? before[b] : std::vector<CacheOperation>{})
           apply(operation, stage.cells());
-        stage.start({batch.tokens, activations, batch.placements, batch.logit_rows}, nullptr);
+        stage.start({batch.tokens, activations, batch.placements, batch.logit_rows, batch.likely_row}, nullptr);
         finish(unit);
         activations.assign(stage.activations().begin(), stage.activations().end());
       }

@@ -116,11 +116,11 @@ TEST_P(Layouts, GuessesThatBecomeText_haveTheBitsOfTheText) {
   const std::vector<LayerRange> whole{{0, model.h.layers}}, two{{0, 1}, {1, model.h.layers}};
   const std::vector<std::int32_t> ids = tiny_prompt();
   const auto end = static_cast<std::int32_t>(ids.size());
-  const std::vector<Batch> batches{text(ids, 0),
-                                   {{300}, {{end, -1, {0, 1}}}, {0}},
-                                   {{400, 402}, {{end + 1, -1, {1, 2}}, {end + 1, -1, {2, 3}}}, {0, 1}},
-                                   {{401, 403}, {{end + 2, -1, {1, 2}}, {end + 2, -1, {2, 3}}}, {0, 1}},
-                                   {{404}, {{end + 3, -1, {0, 1}}}, {0}}};
+  std::vector<Batch> batches{text(ids, 0),
+                             {{300}, {{end, -1, {0, 1}}}, {0}},
+                             {{400, 402}, {{end + 1, -1, {1, 2}}, {end + 1, -1, {2, 3}}}, {0, 1}},
+                             {{401, 403}, {{end + 2, -1, {1, 2}}, {end + 2, -1, {2, 3}}}, {0, 1}},
+                             {{404}, {{end + 3, -1, {0, 1}}}, {0}}};
   // Before the third and the fourth of these, guesses get the text before them; before the last, 402 and 403 become text.
   const std::vector<std::vector<CacheOperation>> before{{},
                                                         {CacheOperation::remove({1, 4}, {})},
@@ -133,10 +133,14 @@ TEST_P(Layouts, GuessesThatBecomeText_haveTheBitsOfTheText) {
   const auto last = [&](const Logits& found) { return Logits(found.end() - static_cast<std::ptrdiff_t>(model.h.vocabulary), found.end()); };
   for (const std::vector<LayerRange>& ranges : {whole, two}) EXPECT_EQ(last(compute(model, ranges, batches, {}, 0, before)), expected);
   if (!model.h.is_recurrent()) return;
-  for (const std::vector<double>& shares : group_shares(model))
-    EXPECT_EQ(last(together(model, two, batches, shares, "c", before)), expected) << shares.size() << " with " << shares[0];
-  const auto unit = make_units(kUnits.front());
-  EXPECT_EQ(last(compute(*unit, model, two, batches, {}, 0, before)), expected) << "units " << kUnits.front();
+  for (const std::int32_t likely_row : {-1, 0, 1}) {  // 0: its guesses are rejected
+    batches[2].likely_row = batches[3].likely_row = likely_row;
+    EXPECT_EQ(last(compute(model, two, batches, {}, 0, before)), expected) << "likely row " << likely_row;
+    for (const std::vector<double>& shares : group_shares(model))
+      EXPECT_EQ(last(together(model, two, batches, shares, "c", before)), expected) << shares.size() << " with " << shares[0];
+    const auto unit = make_units(kUnits.front());
+    EXPECT_EQ(last(compute(*unit, model, two, batches, {}, 0, before)), expected) << "units " << kUnits.front();
+  }
 }
 
 /// A text is kept after its prompt and goes on; another follows, in as many runs as there are states; then a third goes on from the kept
