@@ -73,7 +73,7 @@ class GroupTest : public ::testing::Test {
       std::vector<float> activations(n * static_cast<std::size_t>(h_.dim));
       for (std::size_t i = 0; i < activations.size(); ++i) activations[i] = static_cast<float>((i * 37 + at) % 101) / 50 - 1;
       std::atomic<bool> stopped{member == stop.member && at / kChunk == stop.run};
-      stage.start({std::span(kTokens).subspan(at, n), activations, placements, rows, rows}, &stopped);
+      stage.start({std::span(kTokens).subspan(at, n), activations, placements, rows, -1, rows}, &stopped);
       finish(unit);
       Result result;
       result.left = stage.was_stopped();
