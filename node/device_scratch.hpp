@@ -20,13 +20,14 @@ inline constexpr std::size_t kMaxDevicePartialBytes = 64 << 20;
 /// Limit for an index's scores of cells, unless those of one row are more; beyond it, rows are scored in several passes.
 inline constexpr std::size_t kMaxDeviceScoreBytes = 16 << 20;
 
-/// For runs in a cache of `cells` cells: a quantized and a float input, attention's partial results, an index's scores, the staging buffer
-/// for weights, and logits of which only the highest is read.
-inline std::uint64_t device_scratch_bytes(const ScratchNeeds& needs, std::int64_t cells) {
+/// For runs in a cache of `cells` cells: a quantized and a float input, attention's partial results or, in the same memory, `states_aside`
+/// floats of states that are put aside, an index's scores, the staging buffer for weights, and logits of which only the highest is read.
+inline std::uint64_t device_scratch_bytes(const ScratchNeeds& needs, std::int64_t cells, std::int64_t states_aside = 0) {
   constexpr std::int64_t kFloat = sizeof(float);
   const std::int64_t blocks = (needs.widest + 31) / 32, segments = (cells + kAttentionSegment - 1) / kAttentionSegment;
   const std::int64_t row = std::max<std::int64_t>(1, segments) * needs.heads * (needs.head_dim + 2) * kFloat;
-  const std::int64_t partials = std::max(row, std::min<std::int64_t>(kMaxDevicePartialBytes, needs.rows * row));
+  const std::int64_t results = std::max(row, std::min<std::int64_t>(kMaxDevicePartialBytes, needs.rows * row));
+  const std::int64_t partials = std::max(results, states_aside * kFloat);
   const std::int64_t scores =
       needs.scores ? std::max(cells * kFloat, std::min<std::int64_t>(kMaxDeviceScoreBytes, needs.rows * cells * kFloat)) : 0;
   const std::int64_t logits = std::min<std::int64_t>(kMaxDeviceLogitBytes, needs.logits * kFloat);

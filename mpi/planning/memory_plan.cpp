@@ -173,6 +173,9 @@ void require_device_layers(std::span<const ModelFile* const> models, const wire:
   }
 }
 
+/// A state is put aside where guesses branch: at most at every second one on the way to the last. `inputs`: see StateCells::enough.
+std::int64_t most_states_aside(std::int32_t inputs) { return inputs / 4; }
+
 std::uint64_t target_cells(const wire::Start& plan) { return static_cast<std::uint64_t>(plan.pipelines.front().cells); }
 
 /// Query heads on this rank in the layer that has the most here.
@@ -217,7 +220,7 @@ RankBytes device_bytes(const ModelFile& model, LayerRange layers, const Shard& s
                                         .head_dim = model.h.widest_head(),
                                         .logits = batch * StageBuffers::of(model.h, layers, shard).logits,
                                         .scores = model.h.is_sparse()},
-                                       cells);
+                                       cells, most_states_aside(window_cells) * shard.state().state_floats());
   bytes.weights = 0;
   for (const FoundTensor& found : find_tensors(model.file, model.h, layers, shard))
     bytes.weights += is_looked_up(found.role) ? 0 : found.held_bytes();

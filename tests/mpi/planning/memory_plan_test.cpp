@@ -260,6 +260,8 @@ TEST(RankBytes, States_takeAsMuchForAnyContext) {
   EXPECT_EQ(bytes.window_cache, StateStore::bytes_for(model.h.state, 4, {inputs, StateCells::kStates}));
   EXPECT_EQ(bytes.cache_per_cell, 2u * 3 * 32 * 2) << "keys and values of the layer with attention";
   const RankBytes kept = rank_bytes(model, all, Shard(model.h), CacheType::kF16, 8, 1, inputs, 5);
+  const auto scratch = [&](std::int32_t with) { return device_bytes(model, all, Shard(model.h), CacheType::kF16, 8, 256, with).buffers; };
+  EXPECT_EQ(scratch(inputs) - scratch(inputs / 2), 13u * 4 * static_cast<std::uint64_t>(model.h.state.state_floats())) << "put aside";
   EXPECT_EQ(kept.window_cache - bytes.window_cache, StateStore::bytes_for(model.h.state, 4, {0, 5})) << "of kept texts";
 }
 
