@@ -178,14 +178,14 @@ def duodecoding(presets):
             continue
         flags = ['--preset', 'duodecoding', *who, *split]
         device = ['--units', 'emulated', '--draft-units', f'cpu:{CORES[-1]}']
-        same, passes = presets.play(presets.emulated, PROMPTS[:4], 2 * DEVICE_TOKENS, [*flags, *device, *fixed], ranks)
-        presets.say(same, f'{name}, on a device: the text of one plain rank')
-        presets.say(near(per_pass(passes), formula, .15),
-                    f'{name}, on a device: {per_pass(passes):.3f} tokens per pass, {formula:.3f} by the formula')
+        cores = ['--units', f'cpu:{CORES[0]}', '--draft-units', f'cpu:{CORES[-1]}']
+        short = PROMPTS[:4], 2 * DEVICE_TOKENS
+        on_device = presets.play(presets.emulated, *short, [*flags, *device, *fixed], ranks)
+        presets.say(on_device == presets.play(presets.plain, *short, [*flags, *cores, *fixed], ranks) and on_device[0],
+                    f'{name}, on a device: the text of one plain rank, and the passes of cores')
         same, passes = presets.play(presets.emulated, PROMPTS[:1], DEVICE_TOKENS, [*flags, *device], ranks)
         presets.say(same and per_pass(passes) >= 1, f'{name}, numbers by measurement: the text of one plain rank')
         if len(CORES) > 1:
-            cores = ['--units', f'cpu:{CORES[0]}', '--draft-units', f'cpu:{CORES[1]}']
             same, passes = presets.play(presets.plain, PROMPTS, TOKENS, [*flags, *cores, *fixed], ranks)
             presets.say(same, f'{name}, on cores: the text of one plain rank')
             presets.say(near(per_pass(passes), formula, .1),
