@@ -8,10 +8,11 @@ namespace yamata {
 
 /// The use of a buffer, by which a unit decides where to allocate it.
 enum class BufferUse {
-  kActivations,   ///< written and read by every run, also by the host and by other units
-  kIntermediate,  ///< likewise, by the unit's own operations only
-  kWeights,       ///< packed weights: large, written once
-  kCache,         ///< keys and values: large, filled slowly, read by all of the unit's threads; pages are allocated when they are written
+  kActivations,    ///< written and read by every run, also by the host and by other units
+  kIntermediate,   ///< likewise, by the unit's own operations only
+  kWeights,        ///< packed weights: large, written once
+  kCopiedWeights,  ///< likewise, but a device has them only while it needs them: they are copied to it for each list of operations
+  kCache,          ///< keys and values: large, filled slowly, read by all of the unit's threads; pages are allocated when they are written
 };
 
 /// The use of a buffer of a unit that is made of units: each of them works on the others' intermediate results.

@@ -30,7 +30,7 @@ class HeapBuffer final : public Buffer {
 }  // namespace
 
 std::unique_ptr<Buffer> ComputeUnit::allocate(std::size_t bytes, BufferUse use) {
-  if (use == BufferUse::kWeights) return std::make_unique<PageBuffer>(bytes, PageMemory::Pages::kHuge);
+  if (use == BufferUse::kWeights || use == BufferUse::kCopiedWeights) return std::make_unique<PageBuffer>(bytes, PageMemory::Pages::kHuge);
   if (use == BufferUse::kCache) return std::make_unique<PageBuffer>(bytes, PageMemory::Pages::kSmall);
   return std::make_unique<HeapBuffer>(bytes);
 }

@@ -31,6 +31,12 @@ struct ListPart {
   std::size_t end;
 };
 
+/// What was copied into a device's memory because its weights are the host's, since the unit's construction.
+struct CopiedWeights {
+  std::uint64_t bytes = 0;
+  double wait_s = 0;  ///< part of busy_seconds() in which the device waited for copies
+};
+
 class ComputeUnit {
  public:
   virtual ~ComputeUnit() = default;
@@ -62,6 +68,8 @@ class ComputeUnit {
   virtual std::uint64_t progress() const = 0;
   /// Seconds spent computing since construction.
   virtual double busy_seconds() const = 0;
+  /// As of the end of the latest list.
+  virtual CopiedWeights copied_weights() const { return {}; }
   virtual std::string isa() const = 0;
   virtual int threads() const = 0;
 

@@ -40,6 +40,7 @@ struct Preset {
   const char* units = "";  ///< example for kApart
   std::optional<CutOffs> cut_offs{};
   bool reuse_tree = false;  ///< guesses in flight remain when the text grows
+  bool offload = false;     ///< with -ngl, or always if nothing guesses: as --offload
 };
 
 // Trees: Medusa's algorithm 1 with K = 4, m = 32, n = 64; W = 16, Ghidorah's fastest; EAGLE-2's, which Dovetail uses, with 10 branches,
@@ -50,6 +51,12 @@ const std::array kPresets{Preset{.name = "sequential",
                                  .needed_sources = NeededSources::kNone,
                                  .placement = UnitPlacement::kOne,
                                  .strategy = Strategy::kIterative},
+                          Preset{.name = "offload",
+                                 .what = "a GPU, to which layers are copied for each token",
+                                 .needed_sources = NeededSources::kNone,
+                                 .placement = UnitPlacement::kAnywhere,
+                                 .strategy = Strategy::kIterative,
+                                 .offload = true},
                           Preset{.name = "prompt-lookup",
                                  .what = "guesses what followed an earlier passage of the text",
                                  .needed_sources = NeededSources::kText,
@@ -86,14 +93,15 @@ const std::array kPresets{Preset{.name = "sequential",
                                  .depth = 64,
                                  .children = 1},
                           Preset{.name = "specexec",
-                                 .what = "a large tree of guesses, then a run that verifies it, in turns",
+                                 .what = "a large tree of guesses, then a run that verifies it, in turns; with -ngl as --offload",
                                  .needed_sources = NeededSources::kDraft,
                                  .placement = UnitPlacement::kAnywhere,
                                  .strategy = Strategy::kSpeculative,
                                  .policy = "dynamic-tree",
                                  .draft = 128,
                                  .depth = 64,
-                                 .children = 32},
+                                 .children = 32,
+                                 .offload = true},
                           Preset{.name = "medusa",
                                  .what = "one unit, a tree of guesses of draft heads in each run",
                                  .needed_sources = NeededSources::kDraftHeads,
@@ -280,6 +288,8 @@ bool read_preset(const GivenFlags& r, JobOptions& job, SpeculationOptions& specu
   require_units(preset, job);
   require_guessers(preset, job);
   job.compute.share_rule = preset.share_rule;
+  const bool copies = job.compute.gpu_layers.value_or(0) > 0 || preset.needed_sources == NeededSources::kNone;
+  set_offload(job.compute, "--preset " + name, preset.offload && copies);
   if (preset.strategy && r.given("strategy") && job.layout.strategy != preset.strategy)
     throw UsageError(
         fmt::format("--preset {} is --strategy {}; leave --strategy out, or choose another preset", name, strategy_name(*preset.strategy)));

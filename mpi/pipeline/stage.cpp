@@ -158,7 +158,7 @@ bool Stage::begin_next() {
 
 void Stage::compute(wire::Record record) {
   stop_ = cancelled_.contains(record.run);
-  running_ = Running{std::move(record), Clock::now(), {}};
+  running_ = Running{std::move(record), Clock::now(), {}, model_.unit().copied_weights()};
   const wire::Record& r = running_->record;
   StageBatch batch{.tokens = r.tokens,
                    .activations = {},
@@ -183,6 +183,9 @@ void Stage::finish_run() {
   const double took = std::chrono::duration<double>(Clock::now() - running_->began).count();
   counters_.busy_s += took;
   ++counters_.runs;
+  const CopiedWeights copied = model_.unit().copied_weights();
+  counters_.copied.bytes += copied.bytes - running_->copied_before.bytes;
+  counters_.copied.wait_s += copied.wait_s - running_->copied_before.wait_s;
   model_.unit().release();
   const std::optional<Running> running = std::exchange(running_, std::nullopt);
   const wire::Record& record = running->record;
@@ -205,6 +208,8 @@ void Stage::describe(wire::Report& report) const {
   report.busy_s += counters_.busy_s;
   report.share = model_.share();
   report.exchange_s = model_.exchange_s();
+  report.copy_wait_s += counters_.copied.wait_s;
+  report.copied_bytes += counters_.copied.bytes;
   report.bytes_sent += model_.exchange_bytes();
   report.feature_bytes += counters_.feature_bytes;
   report.runs = counters_.runs;

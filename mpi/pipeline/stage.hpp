@@ -49,6 +49,7 @@ class Stage {
     std::uint64_t runs = 0, skipped = 0, tokens_skipped = 0;
     double busy_s = 0;                ///< spent on runs
     std::uint64_t feature_bytes = 0;  ///< sent
+    CopiedWeights copied{};           ///< by its runs
   };
   const Counters& counters() const { return counters_; }
   /// The growth of its runs' time with their rows.
@@ -63,6 +64,7 @@ class Stage {
     wire::Record record;
     Clock::time_point began;
     std::vector<float> features;  // of the layers of earlier stages
+    CopiedWeights copied_before;
   };
   /// The rank whose records and activations come here.
   int before() const { return ranks_.before(transport_.rank()); }

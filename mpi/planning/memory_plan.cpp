@@ -1,6 +1,7 @@
 #include "mpi/planning/memory_plan.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -78,6 +79,20 @@ std::uint64_t drafts_bytes(std::span<const ModelFile* const> models, std::span<c
   return all;
 }
 
+/// Weights on a device that computes `all` layers, of which so many first ones stay there; the matrices of the others are copied to it for
+/// each run, into memory for two layers. Their vectors stay, as does what is outside the layers.
+std::uint64_t weights_with_copies(const ModelFile& model, LayerRange all, std::int64_t staying, const Shard& shard) {
+  std::uint64_t stay = 0;
+  std::map<std::int64_t, std::uint64_t> copied;  // by layer
+  for (const FoundTensor& found : find_tensors(model.file, model.h, all, shard)) {
+    const bool copies = found.layer >= all.begin + staying && (found.rows > 1 || found.copy >= 0);
+    if (!is_looked_up(found.role)) (copies ? copied[found.layer] : stay) += found.held_bytes();
+  }
+  std::uint64_t most = 0;
+  for (const auto& [layer, bytes] : copied) most = std::max(most, bytes);
+  return stay + most * std::min<std::uint64_t>(2, copied.size());
+}
+
 /// What of a draft's memory is the host's, if the device that has it has memory of its own.
 RankBytes beside_device(RankBytes bytes, const ModelFile* draft, LayerRange layers) {
   bytes.cache_per_cell = bytes.window_cache = 0;
@@ -100,12 +115,14 @@ RankBytes part_bytes(std::span<const ModelFile* const> models, std::span<const R
   if (hello.lies_on_devices()) bytes.buffers += device_bytes(models, plan, pipeline, place, all).buffers;
   if (drafts_apart) return beside_device(bytes, models[number], all);
   const std::int64_t apart = hello.device_is_unified ? 0 : first_layers(pipeline, place, hello);
-  if (apart == 0) return bytes;
-  const LayerRange there{all.begin, all.begin + apart};
-  const RankBytes device = device_bytes(models, plan, pipeline, place, there);
+  const bool copies = number == 0 && hello.device_copies == 1;
+  if (apart == 0 && !copies) return bytes;
+  const LayerRange there{all.begin, all.begin + apart};  // copied layers have their cache there, but not their weights
+  const RankBytes device = device_bytes(models, plan, pipeline, place, copies ? all : there);
   const GroupMember member = pipeline.member(place);
-  bytes.weights -=
-      std::min(bytes.weights, weights_that_move(*models[number], there, Shard(models[number]->h, member.shares, member.member)));
+  if (apart > 0)
+    bytes.weights -=
+        std::min(bytes.weights, weights_that_move(*models[number], there, Shard(models[number]->h, member.shares, member.member)));
   bytes.cache_per_cell -= device.cache_per_cell;
   bytes.window_cache -= device.window_cache;
   return bytes;
@@ -140,12 +157,16 @@ bool holds_weights(const Host& host, std::uint64_t cells) {
 }
 
 /// Bytes that the device of a rank needs for so many of its layers of the target, and for the drafts there.
+/// `copies`: and for the others, which are copied to it.
 std::uint64_t device_needs(std::span<const ModelFile* const> models, const wire::Start& plan, std::size_t place, std::int64_t layers,
-                           std::uint64_t drafts) {
-  if (layers == 0) return drafts;
+                           std::uint64_t drafts, bool copies) {
   const wire::PipelinePlan& target = plan.pipelines.front();
   const LayerRange all = target.layers[place];
-  const RankBytes bytes = device_bytes(models, plan, target, place, {all.begin, all.begin + layers});
+  if (copies ? all.count() == 0 : layers == 0) return drafts;
+  RankBytes bytes = device_bytes(models, plan, target, place, {all.begin, copies ? all.end : all.begin + layers});
+  const GroupMember member = target.member(place);
+  const ModelFile& model = *models.front();
+  if (copies) bytes.weights = weights_with_copies(model, all, layers, Shard(model.h, member.shares, member.member));
   return bytes.weights + bytes.cache(static_cast<std::uint64_t>(target.cells)) + bytes.buffers + drafts;
 }
 
@@ -157,19 +178,22 @@ void require_device_layers(std::span<const ModelFile* const> models, const wire:
     const auto rank = static_cast<std::size_t>(target.ranks[s]);
     const wire::Hello& hello = hellos[rank];
     const std::uint64_t drafts = hello.device_drafts ? drafts_bytes(models, draft_heads, plan, target.ranks[s]) : 0;
-    const auto needs = [&](std::int64_t layers) { return device_needs(models, plan, s, layers, drafts); };
+    const auto needs = [&](std::int64_t layers) { return device_needs(models, plan, s, layers, drafts, hello.device_copies == 1); };
     const std::int64_t asked = first_layers(target, s, hello);
-    const bool drafts_fit = drafts <= hello.device_bytes;
+    if (needs(asked) <= hello.device_bytes) continue;
     std::int64_t fits = asked;
     while (fits > 0 && needs(fits) > hello.device_bytes) --fits;
-    if (drafts_fit && fits == asked) continue;
-    const std::string layers = asked > 0 ? counted(asked, "whole layer") : "", guessing = drafts > 0 ? "what drafts there" : "";
+    const bool copies = hello.device_copies == 1 && asked < target.layers[s].count();
+    std::vector<std::string> parts;
+    if (asked > 0) parts.push_back(counted(asked, "whole layer"));
+    if (copies) parts.emplace_back("copied layers");
+    if (drafts > 0) parts.emplace_back("what drafts there");
+    const bool drafts_fit = drafts <= hello.device_bytes, one = asked + (drafts > 0) == 1 && !copies;
     const std::string remedy = !drafts_fit ? "the drafts alone do not fit: leave out --draft-units, or lower -c or -b"
                                : fits > 0  ? fmt::format("at most -ngl {} fits", fits)
                                            : "none fits: leave out -ngl, or lower -c or -b";
-    throw UsageError(fmt::format("{}{}{} take{} {} on rank {} ({}, {}), whose device has {} free; {}", layers,
-                                 asked > 0 && drafts > 0 ? " and " : "", guessing, asked + (drafts > 0) == 1 ? "s" : "", size(needs(asked)),
-                                 rank, hello.host, hello.device, size(hello.device_bytes), remedy));
+    throw UsageError(fmt::format("{} take{} {} on rank {} ({}, {}), whose device has {} free; {}", fmt::join(parts, " and "),
+                                 one ? "s" : "", size(needs(asked)), rank, hello.host, hello.device, size(hello.device_bytes), remedy));
   }
 }
 
@@ -255,7 +279,7 @@ void plan_device_layers(std::span<const ModelFile* const> models, wire::Start& p
       const std::uint64_t drafts = hello.device_drafts ? drafts_bytes(models, draft_heads, plan, target.ranks[s]) : 0;
       const std::uint64_t reserve = hello.device_bytes / kReserve + kReserveBytes;
       const std::uint64_t room = hello.device_bytes - std::min(hello.device_bytes, reserve);
-      while (layers > 0 && device_needs(models, plan, s, layers, drafts) > room) --layers;
+      while (layers > 0 && device_needs(models, plan, s, layers, drafts, hello.device_copies == 1) > room) --layers;
     }
     target.first_layers.push_back(static_cast<std::int32_t>(layers));
   }

@@ -212,7 +212,8 @@ void validate(const Hello& hello, int from) {
   if (hello.protocol != kProtocolVersion) return;
   const Check check(from, "a greeting");
   check(hello.available_bytes <= kMaxBytes && hello.device_bytes <= kMaxBytes, "its memory");
-  check(hello.device_layers >= 0 && within(hello.device_is_unified, 0, 1) && within(hello.device_drafts, 0, 1), "the layers of its device");
+  check(hello.device_layers >= 0 && within(hello.device_copies, 0, 1), "the layers of its device");
+  check(within(hello.device_is_unified, 0, 1) && within(hello.device_drafts, 0, 1), "the memory of its device");
   check(within(hello.threads, 0, kMaxThreads) && within(hello.logical_cpus, 0, kMaxThreads), "its threads or processors");
   check(within(hello.model, 0, kMaxModels), "the number of its model");
   check(hello.threads_measured_s >= 0, "when its threads were measured");
@@ -289,6 +290,7 @@ void validate(const Report& report, int from) {
   check(report.share > 0 && report.share <= 1 && usable(report.exchange_s), "its part of a group");
   check(report.run_s.size() <= StepCost::kWidest && report.draft_run_s.size() <= StepCost::kWidest, "times of runs wider than measured");
   check(std::isfinite(report.draft_s) && std::isfinite(report.candidates_s), "the times of its drafts");
+  check(usable(report.copy_wait_s), "the time of its copies");
   check(usable(report.run_s) && usable(report.draft_run_s), "the times of its runs");
   for (const TraceEvent& event : report.events) {
     check(event.kind <= TraceEvent::Kind::kExchange, "an event of no known kind");

@@ -19,6 +19,7 @@ Bytes encode(const Hello& m) {
       .put(m.threads_measured_s)
       .put_text(m.device)
       .put(m.device_layers)
+      .put(m.device_copies)
       .put(m.device_is_unified)
       .put(m.device_bytes)
       .put(m.device_drafts)
@@ -45,6 +46,7 @@ Hello decode_hello(std::span<const std::byte> bytes) {
   m.threads_measured_s = in.get<std::int64_t>();
   m.device = in.get_text();
   m.device_layers = in.get<std::int32_t>();
+  m.device_copies = in.get<std::int32_t>();
   m.device_is_unified = in.get<std::int32_t>();
   m.device_bytes = in.get<std::uint64_t>();
   m.device_drafts = in.get<std::int32_t>();

@@ -11,7 +11,7 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 32;
+inline constexpr std::uint32_t kProtocolVersion = 33;
 
 /// As a number of layers: as many as fit into the device's memory beside drafts; the plan says how many that are.
 inline constexpr std::int32_t kLayersThatFit = 1 << 20;
@@ -30,6 +30,7 @@ struct Hello {
   std::int64_t threads_measured_s = 0;  ///< when `threads` was measured as the fastest, in seconds since the epoch; 0: not measured
   std::string device{};                 ///< what it computes on, as in --units; empty: CPU cores only
   std::int32_t device_layers = 0;       ///< number of the target's first layers that a device computes alone; kLayersThatFit
+  std::int32_t device_copies = 0;       ///< 1: it computes the others, too, whose weights are copied to it for every run
   std::int32_t device_is_unified = 0;   ///< 1: the device uses the host's memory; 0: memory of its own
   std::uint64_t device_bytes = 0;       ///< free bytes of the device
   std::int32_t device_drafts = 0;       ///< 1: drafts and heads of this rank are on that device, too

@@ -55,6 +55,8 @@ Bytes encode(const Report& m) {
       .put(m.wait_cpu_s)
       .put(m.share)
       .put(m.exchange_s)
+      .put(m.copy_wait_s)
+      .put(m.copied_bytes)
       .put(m.draft_s)
       .put(m.candidates_s)
       .put(m.device_peak_bytes)
@@ -100,6 +102,8 @@ Report decode_report(std::span<const std::byte> bytes) {
   m.wait_cpu_s = in.get<double>();
   m.share = in.get<double>();
   m.exchange_s = in.get<double>();
+  m.copy_wait_s = in.get<double>();
+  m.copied_bytes = in.get<std::uint64_t>();
   m.draft_s = in.get<double>();
   m.candidates_s = in.get<double>();
   m.device_peak_bytes = in.get<std::uint64_t>();

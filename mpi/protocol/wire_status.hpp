@@ -48,6 +48,8 @@ struct Report {
   std::vector<double> draft_run_s{};                             ///< the same of a draft that shares this stage's unit
   double share = 1;                                              ///< of its layers' columns; below 1 in a group
   double exchange_s = 0;                                         ///< part of busy_s spent in exchanges of its group
+  double copy_wait_s = 0;                                        ///< part of busy_s in which its device waited for weights
+  std::uint64_t copied_bytes = 0;                                ///< of weights that were copied to the device for its runs
   double draft_s = 0;                                            ///< part of busy_s that drafts and heads computed
   double candidates_s = 0;                                       ///< its drafters read logits and chose guesses; not in busy_s
   std::uint64_t device_peak_bytes = 0;                           ///< most of its devices' memory that was in use at a time

@@ -44,7 +44,7 @@ foreach(source ${kernel_sources})
     DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${source} DEPFILE ${object}.d COMMENT "nvcc ${source}" VERBATIM)
   list(APPEND objects ${object})
 endforeach()
-add_library(yamata_cuda STATIC EXCLUDE_FROM_ALL cuda_device.cpp ${objects})
+add_library(yamata_cuda STATIC EXCLUDE_FROM_ALL copy_stream.cpp cuda_device.cpp ${objects})
 set_source_files_properties(${objects} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
 target_include_directories(yamata_cuda SYSTEM PRIVATE ${cuda_home}/include)
 find_library(YAMATA_CUDART cudart_static HINTS ${cuda_home}/lib64 ${cuda_home}/targets/x86_64-linux/lib

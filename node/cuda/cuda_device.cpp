@@ -13,23 +13,25 @@
 #include <set>
 #include <utility>
 
+#include "node/cuda/copy_stream.hpp"
 #include "node/device_memory.hpp"
 #include "node/error.hpp"
 
 namespace yamata::cuda {
 namespace {
 
-/// Mapped or managed memory; the destructor frees it.
+/// Memory of the host or the device; the destructor frees it.
 class CardBuffer final : public DeviceBuffer {
  public:
-  enum class Kind { kMapped, kManaged };
+  enum class Kind { kMapped, kManaged, kOfDevice };
   /// `own`: it takes memory of the device.
   CardBuffer(int device, std::size_t bytes, Kind kind, bool own)
       : kind_(kind), bytes_(bytes), own_bytes_(own ? static_cast<std::int64_t>(bytes) : 0) {
     void* memory = nullptr;
     const std::size_t some = bytes > 0 ? bytes : 1;
-    const cudaError_t error = kind == Kind::kMapped ? cudaHostAlloc(&memory, some, cudaHostAllocMapped | cudaHostAllocPortable)
-                                                    : cudaMallocManaged(&memory, some, cudaMemAttachGlobal);
+    const cudaError_t error = kind == Kind::kMapped    ? cudaHostAlloc(&memory, some, cudaHostAllocMapped | cudaHostAllocPortable)
+                              : kind == Kind::kManaged ? cudaMallocManaged(&memory, some, cudaMemAttachGlobal)
+                                                       : cudaMalloc(&memory, some);
     if (error != cudaSuccess) {
       cudaGetLastError();  // clears the error
       throw std::bad_alloc();
@@ -208,9 +210,16 @@ class CudaDevice final : public Device {
   }
   std::uint64_t mark() override;
   void wait(std::uint64_t mark) override;
+  std::uint64_t copy_beside(void* to, const void* from, std::size_t bytes, std::uint64_t mark) override;
+  void await_copy(std::uint64_t copy) override {
+    enter();
+    copies_->await(copy, stream_);
+  }
+  double copy_wait_s() const override { return copies_ ? copies_->waited_s() : 0; }
   void synchronize() override {
     enter();
     require(cudaStreamSynchronize(stream_), "waiting for it");
+    if (copies_) copies_->synchronize();
   }
 
  private:
@@ -238,6 +247,7 @@ class CudaDevice final : public Device {
   std::uint64_t marks_ = 0, passed_ = 0;
   std::deque<cudaEvent_t> events_, spare_;  // events of the marks after passed_
   std::set<const std::byte*> reached_;      // registered pages
+  std::unique_ptr<CopyStream> copies_;      // if there are any
 };
 
 CudaDevice::CudaDevice(int index) : index_(index) {
@@ -278,13 +288,23 @@ std::unique_ptr<DeviceBuffer> CudaDevice::allocate(std::size_t bytes, DeviceMemo
     require(cudaMemGetInfo(&free, &all), "asking for its memory");
     if (bytes > free) throw std::bad_alloc();
   }
-  return std::make_unique<CardBuffer>(index_, bytes, mapped ? CardBuffer::Kind::kMapped : CardBuffer::Kind::kManaged,
-                                      properties_.unified || memory == DeviceMemory::kLocal);
+  using enum CardBuffer::Kind;
+  return std::make_unique<CardBuffer>(index_, bytes,
+                                      mapped                           ? kMapped
+                                      : memory == DeviceMemory::kLocal ? kManaged
+                                                                       : kOfDevice,
+                                      properties_.unified || memory != DeviceMemory::kMapped);
 }
 
 void CudaDevice::copy_in(void* to, const void* from, std::size_t bytes) {
   enter();
   require(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "copying to it");
+}
+
+std::uint64_t CudaDevice::copy_beside(void* to, const void* from, std::size_t bytes, std::uint64_t mark) {
+  enter();
+  if (!copies_) copies_ = std::make_unique<CopyStream>([this](cudaError_t error, const char* what) { require(error, what); });
+  return copies_->copy(to, from, bytes, mark > passed_ ? events_.at(mark - passed_ - 1) : nullptr);
 }
 
 /// Registers whole pages, each once for this unit.

@@ -54,6 +54,7 @@ void CudaUnit::start(std::span<const Op> ops, const std::atomic<bool>* stop) {
 bool CudaUnit::wait_for(std::chrono::microseconds limit) {
   if (!pool_.wait_for(limit)) return false;
   busy_.count();
+  copied_ = {context_.copies.bytes(), device_->copy_wait_s()};
   require_pages();
   return true;
 }
@@ -77,6 +78,7 @@ void CudaUnit::work() {
   keep_logits();
   const auto barriers = static_cast<std::size_t>(std::ranges::count_if(ops_, synchronizes));
   context_.launcher.begin(shape_of(ops_), context_.declined ? 0 : barriers, g_units == 1);
+  if (!context_.declined) context_.copies.begin(ops_);
   compute();
 }
 
@@ -129,6 +131,7 @@ void CudaUnit::compute() {
 }
 
 bool CudaUnit::run(const Op& any) {
+  if (!context_.declined) context_.copies.before(any);
   return std::visit([&](const auto& op) { return cuda::run(context_, op); }, any);
 }
 

@@ -32,6 +32,7 @@ class CudaUnit final : public ComputeUnit {
   std::string device() const override { return device_->id(); }
   std::uint64_t progress() const override { return progress_.load(std::memory_order_relaxed); }
   double busy_seconds() const override { return busy_.seconds(); }
+  CopiedWeights copied_weights() const override { return copied_; }
   std::string isa() const override { return device_->properties().name; }
   int threads() const override { return 1; }
   void slow_down(double factor) override { slowness_ = factor; }
@@ -55,6 +56,7 @@ class CudaUnit final : public ComputeUnit {
   const std::atomic<bool>* stop_ = nullptr;
   bool together_ = false;  // the list has barriers; it can be left only there
   bool was_stopped_ = false;
+  CopiedWeights copied_;
   std::atomic<std::uint64_t> progress_{0};
   BusyTime busy_;
   double slowness_ = 1;

@@ -33,10 +33,11 @@ LayerRange layers_of_bytes(const ModelFile& model, std::int64_t middle, std::siz
   return layers;
 }
 
-LayerProbe::LayerProbe(const ModelFile& model, LayerRange layers, ComputeUnit& unit, int widest)
+LayerProbe::LayerProbe(const ModelFile& model, LayerRange layers, ComputeUnit& unit, int widest, bool copies)
     : unit_(unit),
       widest_(widest),
-      stage_(model.file, model.h, layers, ContextOptions{2 * widest, 1, CacheType::kF16}, unit),
+      stage_(model.file, model.h, layers,
+             ContextOptions{.cells = 2 * widest, .sequences = 1, .cache_types = CacheType::kF16, .copy_others = copies}, unit),
       activations_(static_cast<std::size_t>(widest * stage_.input_width()), 1.0f) {
   for (std::int64_t layer = layers.begin; layer < layers.end; ++layer)
     bytes_ += static_cast<double>(layer_bytes(model.file, model.h, layer));

@@ -25,8 +25,9 @@ LayerRange layers_of_bytes(const ModelFile& model, std::int64_t middle, std::siz
 /// Computes layers of a model repeatedly. The pages that it reads stay mapped: release them afterwards.
 class LayerProbe {
  public:
-  /// `model` and `unit` must outlive this; `widest`: the most tokens of a run. Throws ModelError if a layer's tensors are invalid.
-  LayerProbe(const ModelFile& model, LayerRange layers, ComputeUnit& unit, int widest = 1);
+  /// `model` and `unit` must outlive this; `widest`: the most tokens of a run; `copies`: the weights are copied to the unit for each run.
+  /// Throws ModelError if a layer's tensors are invalid.
+  LayerProbe(const ModelFile& model, LayerRange layers, ComputeUnit& unit, int widest = 1, bool copies = false);
 
   /// Reads the weights and computes once. False if reading takes longer than `patience`, or is stopped: then nothing can be measured.
   bool warm_up(std::chrono::milliseconds patience);

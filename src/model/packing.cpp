@@ -10,7 +10,7 @@
 namespace yamata {
 
 std::unique_ptr<Buffer> set_aside_packed(ComputeUnit& unit, std::span<Matrix* const> matrices, std::vector<Op>& ops,
-                                         const std::string& what, const std::string& remedy) {
+                                         const std::string& what, const std::string& remedy, BufferUse use) {
   constexpr std::size_t kAlignment = 64;
   std::vector<std::size_t> at;
   std::size_t bytes = 0;
@@ -20,7 +20,7 @@ std::unique_ptr<Buffer> set_aside_packed(ComputeUnit& unit, std::span<Matrix* co
   }
   std::unique_ptr<Buffer> packed;
   try {
-    packed = unit.allocate(bytes, BufferUse::kWeights);
+    packed = unit.allocate(bytes, use);
   } catch (const std::bad_alloc&) {
     throw ModelError(
         fmt::format("no memory for {} MiB of {} on {}; {}{}", bytes >> 20, what, unit.device(), remedy, or_raise_memory_limit()));

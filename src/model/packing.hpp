@@ -13,6 +13,6 @@ namespace yamata {
 /// operation that fills it is added to `ops`, which the unit must run before it multiplies with the matrix. Throws ModelError if there is
 /// not enough memory; the message contains `what` needs it and the `remedy`.
 std::unique_ptr<Buffer> set_aside_packed(ComputeUnit& unit, std::span<Matrix* const> matrices, std::vector<Op>& ops,
-                                         const std::string& what, const std::string& remedy);
+                                         const std::string& what, const std::string& remedy, BufferUse use = BufferUse::kWeights);
 
 }  // namespace yamata

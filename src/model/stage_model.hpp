@@ -35,6 +35,8 @@ struct ContextOptions {
   std::int32_t kept_states = 0;   ///< of layers with states: kept texts, whose sequences are the last ones
   std::int64_t first_layers = 0;  ///< number of first layers that the unit's first_unit() computes
   bool pack_first = false;        ///< pack their weights in any case
+  /// the unit, a device, computes the other layers, too; their packed weights are copied to it for every run (offloading)
+  bool copy_others = false;
 };
 
 /// As a feature layer: the hidden states after the last layer and the output norm. Any other number n means the input of layer n.

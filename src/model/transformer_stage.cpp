@@ -56,10 +56,11 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
 
 /// Assigns layers to each unit, with their part of the cache.
 void TransformerStage::share_out(const ContextOptions& options) {
-  const std::int64_t first =
-      &unit_.first_unit() == &unit_.rest_unit() ? 0 : std::clamp<std::int64_t>(options.first_layers, 0, range_.count());
+  const bool apart = &unit_.first_unit() != &unit_.rest_unit() || options.copy_others;
+  const std::int64_t first = apart ? std::clamp<std::int64_t>(options.first_layers, 0, range_.count()) : 0;
   if (first > 0) units_.push_back({&unit_.first_unit(), {range_.begin, range_.begin + first}, options.pack || options.pack_first});
-  if (first < range_.count()) units_.push_back({&unit_.rest_unit(), {range_.begin + first, range_.end}, options.pack});
+  if (first < range_.count())
+    units_.push_back({&unit_.rest_unit(), {range_.begin + first, range_.end}, options.pack || options.copy_others, options.copy_others});
   if (h_.first_shared > 0 && units_.size() > 1)
     throw ModelError(
         fmt::format("{}: layers that share keys and values cannot be divided among units by -ngl; leave it out", file_.name()));
@@ -147,12 +148,14 @@ void TransformerStage::suppose_text(std::int32_t tokens, SequenceRange sequences
   if (state_cells_) state_cells_->suppose_text(cells_);
 }
 
-/// "cuda:0 (10 layers)+cpu (12 layers)" if several units have layers of their own.
+/// "cuda:0 (10 layers)+cpu (12 layers)" if several units have layers of their own, "cuda:0 (10 layers)+cuda:0 (12 copied layers)" if some
+/// are copied.
 std::string TransformerStage::device() const {
-  if (units_.size() == 1) return units_.front().unit->device();
+  if (units_.size() == 1 && !units_.front().copied) return units_.front().unit->device();
   std::string names;
   for (const UnitLayers& part : units_)
-    names += fmt::format("{}{} ({})", names.empty() ? "" : "+", part.unit->device(), counted(part.range.count(), "layer"));
+    names += fmt::format("{}{} ({})", names.empty() ? "" : "+", part.unit->device(),
+                         counted(part.range.count(), part.copied ? "copied layer" : "layer"));
   return names;
 }
 
@@ -175,8 +178,16 @@ const float* TransformerStage::rope_factors(std::int64_t context) const {
 
 /// Allocates memory for the weights that a unit packs. Packing is the first part of the load.
 void TransformerStage::pack(UnitLayers& part) {
-  const std::vector<Matrix*> matrices = weights_.factors({part.range.begin - range_.begin, part.range.end - range_.begin});
-  part.packed = set_aside_packed(*part.unit, matrices, ops_, "weights", "give it fewer layers");
+  const LayerRange own{part.range.begin - range_.begin, part.range.end - range_.begin};
+  if (!part.copied) return pack(part, weights_.factors(own), BufferUse::kWeights);
+  for (std::int64_t layer = own.begin; layer < own.end; ++layer)
+    pack(part, weights_.layers[static_cast<std::size_t>(layer)].factors(), BufferUse::kCopiedWeights);
+  pack(part, weights_.factors({own.end, own.end}), BufferUse::kWeights);
+}
+
+void TransformerStage::pack(UnitLayers& part, const std::vector<Matrix*>& matrices, BufferUse use) {
+  if (matrices.empty()) return;
+  part.packed.push_back(set_aside_packed(*part.unit, matrices, ops_, "weights", "give it fewer layers", use));
   for (const Matrix* m : matrices) {
     if (!m->packed) continue;
     std::erase_if(part.tensors, [&](const auto& tensor) {
@@ -282,9 +293,12 @@ void TransformerStage::build(const StageBatch& batch) {
     take(batch.activations);
   }
   if (h_.is_latent()) layer_ops_.number_heads(rows);
+  auto part = units_.begin();
   for (std::size_t layer = 0; layer < weights_.layers.size(); ++layer) {
-    const UnitLayers& part = units_[parts_.size()];
-    if (range_.begin + static_cast<std::int64_t>(layer) == part.range.end) parts_.push_back({part.unit, ops_.size()});
+    if (range_.begin + static_cast<std::int64_t>(layer) == part->range.end) {
+      if (std::next(part)->unit != part->unit) parts_.push_back({part->unit, ops_.size()});
+      ++part;
+    }
     build_layer_features(layer);
     const Layer& own = layers_[layer];
     own.ops->add_layer(own.spec, weights_.layers[layer], cache_of(layer), rows, layer == 0 && !keeps_columns_);

@@ -73,9 +73,10 @@ class TransformerStage final : public StageModel {
     ComputeUnit* unit;
     LayerRange range;                                       // of the model's layers
     bool packs;                                             // whether the weights are packed when they are loaded
+    bool copied = false;                                    // for every run, to the unit's memory; those of the layers
     std::vector<std::span<const std::byte>> tensors{};      // that are read when the stage is loaded
     std::vector<std::span<const std::byte>> all_tensors{};  // of which runs may read parts, such as an expert's
-    std::unique_ptr<Buffer> packed{};
+    std::vector<std::unique_ptr<Buffer>> packed{};
     std::unique_ptr<KvStore> cache{};
     std::unique_ptr<StateStore> states{};  // of layers that have them
   };
@@ -98,6 +99,7 @@ class TransformerStage final : public StageModel {
   void share_out(const ContextOptions& options);
   void share_cache(UnitLayers& part, const ContextOptions& options);
   void pack(UnitLayers& part);
+  void pack(UnitLayers& part, const std::vector<Matrix*>& matrices, BufferUse use);
   void place(const StageBatch& batch);
   std::size_t angles_width() const;
   void take(std::span<const float> activations);

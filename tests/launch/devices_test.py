@@ -84,6 +84,11 @@ LAYERS = [
     ('-ngl 0', '', 'cpu'),
     ('--units cpu+emulated -ngl 0', '', 'cpu'),
     ('-ngl 3', 'none', 'cpu'),
+    ('--preset offload -ngl 3', 'discrete', 'emulated:0 (3 layers)+emulated:0 (5 copied layers)'),
+    ('-ngl auto --offload -b 3 -c 64', 'discrete bytes=26500000', 'emulated:0 (1 layer)+emulated:0 (7 copied layers)'),
+    ('-ngl auto --offload -b 3 -c 64', 'discrete bytes=24700000', 'emulated:0 (8 copied layers)'),
+    ('-ngl 8 --offload', 'discrete', 'emulated:0'),
+    ('-ngl auto --offload', 'none', 'cpu'),
 ]
 
 PRESETS = [
@@ -95,6 +100,9 @@ PRESETS = [
     (1, f'--preset dovetail -ngl 3 --draft-units emulated --heads {HEADS["dgf"]}', 'discrete'),
     (1, f'--preset dovetail --units cpu+emulated -ngl auto --draft-units emulated -md {DRAFT}', ''),
     (1, f'--preset specexec -ngl 3 --draft-units emulated -md {DRAFT}', 'discrete'),
+    (1, '--preset offload -ngl 2', 'discrete'),
+    (2, '-ngl 2 --offload --layer-split 0.3+0.7', 'discrete waits=stream'),
+    (2, f'-ngl 1 --offload -md {DRAFT} --layer-split 0.5,0.5 --strategy speculative -b 3', 'discrete'),
     (1, f'--preset duodecoding --units emulated --draft-units cpu -md {DRAFT}', ''),
     (2, f'--preset duodecoding --units emulated --draft-units cpu -md {DRAFT} --layer-split 1/1', ''),
     (2, f'--preset pipeinfer --units emulated -md {DRAFT} --layer-split 1/1', ''),
@@ -131,6 +139,11 @@ ERRORS = [
     (1, 'what drafts there takes', 1, f'-ngl auto -b 3 -c 64 --draft-units emulated -md {DRAFT}', 'discrete bytes=1000000'),
     (1, '--attention-cut must be left out with -ngl', 1, '--units cpu+emulated -ngl 3 --attention-cut dynamic', ''),
     (1, 'named twice', 1, '--units emulated+emulated:0', ''),
+    (1, 'say with -ngl how many stay', 1, '--offload', ''),
+    (1, '--preset offload copies layers to a GPU', 1, '--preset offload --units cpu+emulated', ''),
+    (1, 'leave out --no-repack', 1, '--offload -ngl 2 --no-repack', ''),
+    (1, 'uses the memory of the host', 1, '--offload -ngl 2', ''),
+    (1, '5 whole layers and copied layers take', 1, '--offload -ngl 5 -b 3 -c 64', 'discrete bytes=23000000'),
     (1, 'name one device and cores', 1, '--units emulated -ngl auto', ''),
     (1, 'leave out the shares', 1, '--units cpu=0.5+emulated=0.5 -ngl auto', ''),
     (1, '-ngl needs a value', 1, '-ngl', ''),
@@ -283,6 +296,12 @@ def planned(cases, emulated, folder):
                   "of its device's memory" in done.stderr, name)
         done = run([emulated, *RUN, '-n', '4', '--units', 'cpu', '--json', str(out)])
         cases.say(json.loads(out.read_text())['device_peak_bytes'] == 0, f'{name}: none without a device')
+        done = run([emulated, *RUN, '-n', '4', '-ngl', '5', '--preset', 'offload', '--json', str(out)], 'discrete')
+        j = json.loads(out.read_text()) if done.returncode == 0 else {}
+        rank = j['per_rank'][0] if j else {}
+        runs, layer = (rank['runs'], rank['copied_bytes'] / rank['runs'] / 3) if j else (0, 0)
+        right = runs == 4 and 2 ** 19 < layer < 2 ** 21 and 0 < rank['copy_wait_s'] == j['transfer_s'] < rank['busy_s']
+        cases.say(right and 'MiB of weights to its device, and waited' in done.stderr, f'{name}: copied layers')
 
 
 def kept_speeds(cases, emulated, folder):

@@ -20,6 +20,22 @@ TEST(Flags, PresetOfAMachineWithAGpu_saysIfThereIsNone) {
   expect_lines(idle_in_run({"--preset", "dovetail", "--heads", kDraftHeads, "-ngl", "3", "--draft-units", "cpu"}), {});
 }
 
+TEST(Flags, Offload_saysHowManyLayersStay) {
+  const Arguments run{"run", "-m", kModel, "-p", "x"};
+  expect_refused(joined(run, {"--offload"}), "--offload copies layers to a GPU for every run; say with -ngl how many stay");
+  expect_refused(joined(run, {"--offload", "-ngl", "0"}), "--offload copies layers");
+  expect_refused(joined(run, {"--offload", "-ngl", "auto", "--no-repack"}), "--offload copies packed weights; leave out --no-repack");
+  expect_refused(joined(run, {"--preset", "offload"}), "--preset offload copies layers");
+  expect_refused(joined(run, {"--preset", "offload", "-ngl", "2", "-md", kDraft}), "--preset offload guesses nothing");
+  const auto copies = [&](const Arguments& more) { return std::get<RunOptions>(parse(joined(run, more)).options).job.compute.offload; };
+  EXPECT_TRUE(copies({"--offload", "-ngl", "3"}));
+  EXPECT_FALSE(copies({"-ngl", "3"}));
+  EXPECT_TRUE(copies({"--preset", "offload", "-ngl", "auto"}));
+  EXPECT_TRUE(copies({"--preset", "specexec", "-ngl", "3", "-md", kDraft}));
+  EXPECT_FALSE(copies({"--preset", "specexec", "-ngl", "0", "-md", kDraft}));
+  EXPECT_FALSE(copies({"--preset", "specexec", "--units", "cuda:0", "-md", kDraft})) << "the target fits there";
+}
+
 /// `run` with this preset and flags.
 SpeculationOptions with_preset(const std::string& preset, const Arguments& more) {
   return std::get<RunOptions>(parse(joined({"run", "-m", kModel, "-p", "x", "--preset", preset}, more)).options).speculation;

@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 #include <deque>
+#include <map>
+#include <optional>
 
 #include "node/cpu/cpu_unit.hpp"
 #include "node/cuda/cuda_unit.hpp"
@@ -13,6 +15,7 @@
 #include "src/model/transformer_stage.hpp"
 #include "tests/finish.hpp"
 #include "tests/paths.hpp"
+#include "tests/thorough.hpp"
 
 namespace yamata {
 namespace {
@@ -31,7 +34,9 @@ class DeviceStageTest : public ::testing::Test {
                             bool pack) {
     std::deque<TransformerStage> stages;
     for (std::size_t i = 0; i < ranges.size(); ++i) {
-      stages.emplace_back(file_, h_, ranges[i], ContextOptions{.cells = 64, .sequences = 8, .cache_types = types, .pack = pack}, *units[i]);
+      ContextOptions options{.cells = 64, .sequences = 8, .cache_types = types, .pack = pack};
+      options.copy_others = staying_.has_value(), options.first_layers = staying_.value_or(0);
+      stages.emplace_back(file_, h_, ranges[i], options, *units[i]);
       stages.back().load(nullptr);
       finish(*units[i]);
     }
@@ -54,12 +59,16 @@ class DeviceStageTest : public ::testing::Test {
       }
       all.insert(all.end(), stages.back().logits().begin(), stages.back().logits().end());
     }
+    if (seen_) used_bytes_ = seen_->used_bytes();
     return all;
   }
 
   gguf::File file_ = gguf::File::open(kModel);
   Hyperparameters h_ = Hyperparameters::read(file_);
   CpuUnit cpu_{{-1, -1}, cpu::choose_isa()};
+  const cuda::EmulatedDevice* seen_ = nullptr;
+  std::uint64_t used_bytes_ = 0;         // of the seen device, at the end of logits()
+  std::optional<std::int64_t> staying_;  // layers that stay on a device to which the others are copied
 };
 
 TEST_F(DeviceStageTest, aWholeModelAndPartsOfIt_haveTheBitsOfTheCpu) {
@@ -101,6 +110,33 @@ TEST_F(DeviceStageTest, weightsAndCache_areInItsOwnMemory_thoseOfItsLayersAlone)
   EXPECT_NEAR(static_cast<double>(used[2] - used[1]), static_cast<double>(2 * layer), 0.02 * static_cast<double>(layer));
   EXPECT_NEAR(static_cast<double>(used[3] - used[2]), static_cast<double>(2 * layer), 0.02 * static_cast<double>(layer));
   EXPECT_GT(used[4], used[3] + 4 * layer) << "and the output";
+}
+
+/// Whenever a card makes the copies, each layer is computed with its own weights.
+TEST_F(DeviceStageTest, copiedLayers_haveTheBitsOfTheCpu_andMemoryForTwo) {
+  const std::vector<float> expected = logits({&cpu_}, {{0, 8}}, kTokens.size(), CacheType::kF16, true);
+  using enum cuda::CopyTime;
+  std::vector<std::pair<cuda::CopyTime, std::int64_t>> cases{{kEarly, 0}, {kLate, 0}, {kAny, 3}, {kLate, 7}};
+  if (test::thorough()) {
+    for (const auto copies : {kAny, kEarly, kLate})
+      for (std::int64_t staying = 0; staying <= 8; ++staying) cases.emplace_back(copies, staying);
+  }
+  std::map<std::int64_t, std::uint64_t> bytes, used;
+  for (const auto& [copies, staying] : cases) {
+    auto device = std::make_unique<cuda::EmulatedDevice>(cuda::EmulatedDeviceOptions{.unified = false, .copies = copies});
+    seen_ = device.get();
+    cuda::CudaUnit unit(std::move(device));
+    staying_ = staying;
+    EXPECT_EQ(logits({&unit}, {{0, 8}}, 7, CacheType::kF16, true), expected) << static_cast<int>(copies) << ", " << staying;
+    bytes[staying] = unit.copied_weights().bytes;
+    used[staying] = used_bytes_;
+  }
+  const std::uint64_t layer = bytes[7] / 3;  // in three runs
+  EXPECT_GT(layer, layer_bytes(file_, h_, 1) * 9 / 10);
+  EXPECT_EQ(bytes[3], 3 * 5 * layer);
+  EXPECT_EQ(bytes[0], 3 * 8 * layer);
+  EXPECT_NEAR(static_cast<double>(used[3] - used[0]), static_cast<double>(3 * layer), 0.02 * static_cast<double>(layer));
+  EXPECT_NEAR(static_cast<double>(used[7] - used[0]), static_cast<double>(6 * layer), 0.02 * static_cast<double>(layer));
 }
 
 std::unique_ptr<cuda::CudaUnit> unit_with(cuda::InjectedFault fault, bool graphs) {

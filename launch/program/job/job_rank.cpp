@@ -81,7 +81,8 @@ StageFactory JobRank::stage_factory() {
                                  .window_cells = plan.window_cells,
                                  .kept_states = plan.kept_states,
                                  .first_layers = model == 0 ? first : 0,
-                                 .pack_first = packed == wire::Packed::kFirstLayers};
+                                 .pack_first = packed == wire::Packed::kFirstLayers,
+                                 .copy_others = model == 0 && units_.copies_others()};
     if (!file) return models_.make_draft_heads(model, options, unit);
     return std::make_unique<TransformerStage>(file->file, file->h, plan.layers.at(place), options, unit);
   };

@@ -90,19 +90,17 @@ MeasurementKey RankUnits::key(std::size_t model, int threads, const std::string&
 }
 
 MeasurementKey RankUnits::speed_key() const {
-  return key(0, threads(), first_layers_ > 0 ? names_of(units_) + "-layered" : names_of(units_));
+  return key(0, threads(), names_of(units_) + (copies_others() ? "-copied" : first_layers_ > 0 ? "-layered" : ""));
 }
 
-MeasurementKey RankUnits::device_key() const {
-  return key(0, threads(), std::ranges::find_if(units_, &UnitSpec::device)->name + "-one-layer");
-}
+MeasurementKey RankUnits::device_key() const { return key(0, threads(), device().name + "-one-layer"); }
 
 /// Whether drafts and heads of this rank compute on the device that has whole layers of the target.
 bool RankUnits::drafts_beside_layers() const {
   if (first_layers_ == 0) return false;
-  const auto own = std::ranges::find_if(units_, &UnitSpec::device);
+  if (copies_others() && draft_units_.empty()) return true;
   const auto named = [this](const UnitSpec& spec) { return own_device_name(spec.name, location_.local_rank); };
-  return std::ranges::any_of(draft_units_, [&](const UnitSpec& draft) { return draft.device && named(draft) == named(*own); });
+  return std::ranges::any_of(draft_units_, [&](const UnitSpec& draft) { return draft.device && named(draft) == named(device()); });
 }
 
 ComputeUnit& RankUnits::of(std::size_t model) {
@@ -118,7 +116,10 @@ std::unique_ptr<ComputeUnit> RankUnits::make_unit(const std::vector<UnitSpec>& u
   if (units.empty()) {
     unit = std::make_unique<CpuUnit>(threads_.cpus, isa_, nodes_of(topology_, threads_.cpus));
   } else if (first_layers_ > 0 && &units == &units_) {
-    unit = make_layered_unit(units, isa_, place());
+    if (copies_others())
+      unit = make_one_unit(device(), isa_, place(), {});
+    else
+      unit = make_layered_unit(units, isa_, place());
   } else if (units.size() == 1) {
     unit = make_one_unit(units.front(), isa_, place(), nodes_of(topology_, threads_.cpus));
   } else {
@@ -182,7 +183,7 @@ std::uint64_t RankUnits::shared_bytes() const {
 }
 
 std::uint64_t RankUnits::first_layers_bytes() const {
-  return first_layers_ == 0 ? 0 : device_bytes(std::ranges::find_if(units_, &UnitSpec::device)->name, location_.local_rank).free;
+  return first_layers_ == 0 ? 0 : device_bytes(device().name, location_.local_rank).free;
 }
 
 /// A device that computes whole layers has them in its own memory.
@@ -195,10 +196,14 @@ void RankUnits::describe(wire::Hello& hello) const {
   hello.available_bytes = available_bytes();
   if (std::ranges::any_of(main_units(), &UnitSpec::device)) hello.device = names_of(main_units());
   if (first_layers_ == 0) return;
-  const DeviceBytes device = device_bytes(std::ranges::find_if(units_, &UnitSpec::device)->name, location_.local_rank);
+  const DeviceBytes bytes = device_bytes(device().name, location_.local_rank);
+  if (copies_others() && bytes.unified)
+    throw UsageError(
+        fmt::format("--offload: {} uses the memory of the host, so nothing is copied to it; leave out --offload", device().name));
   hello.device_layers = first_layers_;
-  hello.device_bytes = device.free;
-  hello.device_is_unified = device.unified ? 1 : 0;
+  hello.device_copies = copies_others() ? 1 : 0;
+  hello.device_bytes = bytes.free;
+  hello.device_is_unified = bytes.unified ? 1 : 0;
   hello.device_drafts = drafts_beside_layers() ? 1 : 0;
 }
 

@@ -52,6 +52,8 @@ class RankUnits {
   std::string draft_names() const { return names_of(draft_units_); }
   /// Number of the target's first layers that a device computes alone, or wire::kLayersThatFit.
   int first_layers() const { return first_layers_; }
+  /// Whether it computes the other layers, too, whose weights are copied to it for every run.
+  bool copies_others() const { return first_layers_ > 0 && options_.offload; }
   /// Free bytes of that device; 0 if there is none.
   std::uint64_t first_layers_bytes() const;
   int threads() const { return static_cast<int>(threads_.cpus.size()); }
@@ -69,6 +71,7 @@ class RankUnits {
   RankPlace place() const { return {topology_, location_.local_rank, location_.local_size, options_.numa}; }
   MeasurementKey key(std::size_t model, int threads, const std::string& units) const;
   bool drafts_beside_layers() const;
+  const UnitSpec& device() const { return *std::ranges::find_if(units_, &UnitSpec::device); }
   std::unique_ptr<ComputeUnit> make_unit(const std::vector<UnitSpec>& units) const;
   std::optional<UnitProfile> kept_profile(const std::vector<UnitSpec>& units, AttentionCut cut) const;
   AttentionCut attention_cut(const std::vector<UnitSpec>& units) const;

@@ -22,7 +22,7 @@ void SpeedProbe::prepare() {
   const ModelFile& target = models_.target();
   try {
     probe_ = std::make_unique<LayerProbe>(target, layers_of_bytes(target, location_.probed_layer(target.h.layers), uncached_bytes()),
-                                          units_.of(0), layout_.needs_widths() ? kProbedWidths.back() : 1);
+                                          units_.of(0), layout_.needs_widths() ? kProbedWidths.back() : 1, units_.copies_others());
     if (!probe_->warm_up(patience_)) probe_.reset();
   } catch (const ModelError&) {  // the rank that will hold the damaged layer reports it
     probe_.reset();
@@ -72,8 +72,8 @@ double SpeedProbe::device_layers(std::int64_t layer) const {
   return std::floor(static_cast<double>(units_.first_layers_bytes()) / std::max(1.0, bytes));
 }
 
-/// If a device computes some of the rank's layers: the mean over as many layers as the rank would have with equal shares. The device's own
-/// speed is kept like the cores'.
+/// If a device has some of the rank's layers: the mean over as many layers as the rank would have with equal shares. The device's own speed
+/// is kept like that of the others, which cores compute, or which are copied.
 double SpeedProbe::with_device(double ns_per_byte, const std::atomic<bool>& stop) {
   if (units_.first_layers() == 0) return ns_per_byte;
   const ModelFile& target = models_.target();

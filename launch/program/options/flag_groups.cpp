@@ -82,6 +82,7 @@ void add_ranks(Flags& flags, const std::string& auto_split) {
           "-ngl: a GPU computes the first N layers of the rank, the cores the rest; --units defaults to cpu+cuda:0 "
           "(auto: as many as fit into its memory beside drafts there; without -ngl, units share every layer)",
           FlagKind::kWord, "N", "");
+  machine("--offload", "With -ngl: the GPU computes the other layers, too; their weights are copied to it for every run");
   add_numa(flags, "Machine");
   machine("--no-repack", "Keep the weights in the file's layout: slower, but less memory if several ranks of a host share them");
 }
@@ -109,6 +110,7 @@ void read_ranks(const GivenFlags& r, JobOptions& job) {
   require(job.compute.attention_cut == AttentionCut::kHeads || job.compute.gpu_layers.value_or(0) == 0, "--attention-cut",
           "left out with -ngl, with which no layer is divided between cores and device");
   job.compute.repack = !r.given("no-repack");
+  set_offload(job.compute, "--offload", r.given("offload"));
   const auto timeout = r.number<double>("timeout");
   require(timeout >= 0.5 && timeout <= 86400, "--timeout", "between 0.5 and 86400 seconds");
   job.timeout = std::chrono::milliseconds(static_cast<long long>(timeout * 1000));

@@ -60,6 +60,7 @@ struct ComputeOptions {
   bool measure_threads = false;       ///< -t measure: measure that number anew
   std::vector<UnitSpec> units;        ///< --units; empty: one unit with these threads
   std::optional<int> gpu_layers;      ///< -ngl: number of the target's first layers that a device computes alone, or wire::kLayersThatFit
+  bool offload = false;               ///< --offload: it computes the others, too, whose weights are copied to it for every run
   std::vector<UnitSpec> draft_units;  ///< --draft-units: for drafts and heads; empty: the same
   ShareRule share_rule = ShareRule::kAdaptive;
   AttentionCut attention_cut = AttentionCut::kHeads;  ///< --attention-cut

@@ -85,6 +85,14 @@ int parse_gpu_layers(const std::string& text, const std::vector<UnitSpec>& specs
   return static_cast<int>(number);
 }
 
+void set_offload(ComputeOptions& compute, const std::string& flag, bool wanted) {
+  if (!wanted) return;
+  compute.offload = true;
+  if (compute.gpu_layers.value_or(0) == 0)
+    throw UsageError(flag + " copies layers to a GPU for every run; say with -ngl how many stay there: a number from 1 on, or auto");
+  if (!compute.repack) throw UsageError(flag + " copies packed weights; leave out --no-repack");
+}
+
 AttentionCut parse_attention_cut(const std::string& text, const std::vector<UnitSpec>& specs) {
   const auto cut = std::ranges::find(kAttentionCutNames, text);
   if (cut == kAttentionCutNames.end()) throw UsageError(fmt::format("--attention-cut must be heads, dynamic or static, not '{}'", text));

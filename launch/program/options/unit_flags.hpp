@@ -1,8 +1,9 @@
 #pragma once
-// Parses --units, --draft-units and -ngl.
+// Parses --units, --draft-units, -ngl and --offload.
 #include <string>
 #include <vector>
 
+#include "launch/program/options/options.hpp"
 #include "launch/program/planning/units.hpp"
 
 namespace yamata {
@@ -10,6 +11,9 @@ namespace yamata {
 /// "cpu:0-3+cpu:4-7" or "cpu+cuda:0", each unit optionally with "=SHARE"; empty for "auto". Throws UsageError for anything else, for cores
 /// or devices in two units, and for shares whose sum is not 1; the message names `flag`.
 std::vector<UnitSpec> parse_units(const std::string& text, const char* flag = "--units");
+/// If `wanted` by the flag: weights are copied to a device for every run. Throws UsageError, which names the flag, if -ngl does not say how
+/// many layers stay there, or if weights are not packed.
+void set_offload(ComputeOptions& compute, const std::string& flag, bool wanted);
 /// -ngl for these units: a number of layers, or wire::kLayersThatFit for "auto". Throws UsageError if it is neither, and if the units are
 /// not cores and one device without a share.
 int parse_gpu_layers(const std::string& text, const std::vector<UnitSpec>& specs);

@@ -52,7 +52,8 @@ Json measured(double value) { return value > 0 ? Json(value) : Json(); }
 
 Json share(std::uint64_t part, std::uint64_t whole) { return whole > 0 ? Json(ratio(part, whole)) : Json(); }
 
-/// Time by phase, of all ranks together: computing of drafts and heads, of the target, and exchanges of ranks that share layers.
+/// Time by phase, of all ranks together: computing of drafts and heads, of the target, and what waits for data:
+/// exchanges of ranks that share layers, and weights that are copied to devices.
 struct Phases {
   double draft_s = 0, verify_s = 0, transfer_s = 0;
   double candidates_s = 0;              // of drafters and rank 0
@@ -64,8 +65,8 @@ Phases phases(const Generation& r) {
   for (const wire::Report& p : r.per_rank) {
     all.draft_s += p.draft_s;
     all.candidates_s += p.candidates_s;
-    all.verify_s += std::max(0.0, p.busy_s - p.draft_s - p.exchange_s);
-    all.transfer_s += p.exchange_s;
+    all.verify_s += std::max(0.0, p.busy_s - p.draft_s - p.exchange_s - p.copy_wait_s);
+    all.transfer_s += p.exchange_s + p.copy_wait_s;
     all.device_peak_bytes = std::max(all.device_peak_bytes, p.device_peak_bytes);
   }
   return all;
@@ -85,6 +86,10 @@ std::string phase_lines(const Generation& r) {
   for (std::size_t i = 0; i < r.per_rank.size(); ++i)
     if (const std::uint64_t peak = r.per_rank[i].device_peak_bytes; peak > 0)
       out += fmt::format("rank {} used at most {:.1f} MiB of its device's memory\n", i, mib(peak));
+  for (std::size_t i = 0; i < r.per_rank.size(); ++i)
+    if (const wire::Report& p = r.per_rank[i]; p.copied_bytes > 0)
+      out += fmt::format("rank {} copied {:.1f} MiB of weights to its device, and waited {:.2f} s for them\n", i, mib(p.copied_bytes),
+                         p.copy_wait_s);
   return out;
 }
 
@@ -262,6 +267,8 @@ std::string to_json(const Generation& r) {
                      {"wait_cpu_s", p.wait_cpu_s},
                      {"share", p.share},
                      {"exchange_s", p.exchange_s},
+                     {"copy_wait_s", p.copy_wait_s},
+                     {"copied_bytes", p.copied_bytes},
                      {"draft_s", p.draft_s},
                      {"device_peak_bytes", p.device_peak_bytes},
                      {"runs", p.runs},

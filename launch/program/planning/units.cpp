@@ -103,7 +103,8 @@ std::vector<std::string> ranks_without_layers(const wire::Start& plan, const std
   for (std::size_t s = 0; s < target.first_layers.size(); ++s) {
     const auto rank = static_cast<std::size_t>(target.ranks[s]);
     const wire::Hello& hello = hellos[rank];
-    if (hello.device_layers != wire::kLayersThatFit || target.first_layers[s] > 0 || target.layers[s].count() == 0) continue;
+    if (hello.device_layers != wire::kLayersThatFit || hello.device_copies == 1) continue;
+    if (target.first_layers[s] > 0 || target.layers[s].count() == 0) continue;
     lines.push_back(
         fmt::format("-ngl auto: no layer fits into the {} MiB that the device of rank {} ({}, {}) has free; cores compute all "
                     "layers there; lower -c or -b, or move the drafts",

@@ -12,6 +12,7 @@ namespace yamata::cuda {
 
 enum class DeviceMemory {
   kLocal,   ///< the device's own, if it has one
+  kHidden,  ///< likewise, but the host does not read it
   kMapped,  ///< pinned memory of the host, which the device reads and writes in place
 };
 
@@ -66,7 +67,14 @@ class Device {
   /// Records a mark in the stream, counted from 1; wait() waits until the device has reached it.
   virtual std::uint64_t mark() = 0;
   virtual void wait(std::uint64_t mark) = 0;
-  /// Waits until the stream is empty.
+  /// Beside the stream, when it has reached `mark`: copies mapped memory, which must not change until synchronize(), into the device's own.
+  /// Returns the number of the copy, counted from 1.
+  virtual std::uint64_t copy_beside(void* to, const void* from, std::size_t bytes, std::uint64_t mark) = 0;
+  /// In stream order: waits for that copy.
+  virtual void await_copy(std::uint64_t copy) = 0;
+  /// Seconds that the stream has waited for copies, as of the latest synchronize().
+  virtual double copy_wait_s() const = 0;
+  /// Waits until the stream is empty, and all copies are done.
   virtual void synchronize() = 0;
 };
 

@@ -131,4 +131,14 @@ void Launcher::copy_in(void* to, const void* from, std::size_t bytes) {
   device_.copy_in(to, from, bytes);
 }
 
+std::uint64_t Launcher::copy_beside(void* to, const void* from, std::size_t bytes) {
+  const std::uint64_t before = mark();
+  return device_.copy_beside(to, from, bytes, before);
+}
+
+void Launcher::await_copy(std::uint64_t copy) {
+  flush();
+  device_.await_copy(copy);
+}
+
 }  // namespace yamata::cuda

@@ -48,6 +48,9 @@ class Launcher final : public simt::LaunchSink {
   void wait(std::uint64_t mark) { device_.wait(mark); }
   void synchronize();
   void copy_in(void* to, const void* from, std::size_t bytes);
+  /// When everything that was launched before has ended.
+  std::uint64_t copy_beside(void* to, const void* from, std::size_t bytes);
+  void await_copy(std::uint64_t copy);
 
   bool stream_waits() const { return waits_; }
   const GraphCounts& counts() const { return graphs_.counts(); }

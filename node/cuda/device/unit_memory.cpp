@@ -6,22 +6,27 @@
 
 namespace yamata::cuda {
 
-/// A buffer that is registered in `owned` while it exists.
+/// A buffer that is registered in `lists` while it exists.
 class UnitMemory::UnitBuffer final : public Buffer {
  public:
-  UnitBuffer(std::unique_ptr<DeviceBuffer> memory, std::shared_ptr<Owned> owned) : memory_(std::move(memory)), owned_(std::move(owned)) {
-    const std::lock_guard lock(owned_->mutex);
-    owned_->ranges[memory_->data()] = memory_->data() + memory_->size();
+  UnitBuffer(std::unique_ptr<DeviceBuffer> memory, std::vector<std::shared_ptr<Owned>> lists)
+      : memory_(std::move(memory)), lists_(std::move(lists)) {
+    for (const auto& list : lists_) {
+      const std::lock_guard lock(list->mutex);
+      list->ranges[memory_->data()] = memory_->data() + memory_->size();
+    }
   }
   ~UnitBuffer() override {
-    const std::lock_guard lock(owned_->mutex);
-    owned_->ranges.erase(memory_->data());
+    for (const auto& list : lists_) {
+      const std::lock_guard lock(list->mutex);
+      list->ranges.erase(memory_->data());
+    }
   }
   std::span<std::byte> host() override { return {memory_->data(), memory_->size()}; }
 
  private:
   std::unique_ptr<DeviceBuffer> memory_;
-  std::shared_ptr<Owned> owned_;
+  std::vector<std::shared_ptr<Owned>> lists_;
 };
 
 std::shared_ptr<UnitMemory::Owned> UnitMemory::all_owned() {
@@ -31,8 +36,17 @@ std::shared_ptr<UnitMemory::Owned> UnitMemory::all_owned() {
 
 /// Activations are also used by the host; all else only by the device.
 std::unique_ptr<Buffer> UnitMemory::allocate(std::size_t bytes, BufferUse use) {
-  const bool mapped = use == BufferUse::kActivations;
-  return std::make_unique<UnitBuffer>(device_.allocate(bytes, mapped ? DeviceMemory::kMapped : DeviceMemory::kLocal), owned_);
+  const bool copied = use == BufferUse::kCopiedWeights, mapped = use == BufferUse::kActivations || copied;
+  std::vector<std::shared_ptr<Owned>> lists{owned_};
+  if (copied) lists.push_back(copied_);
+  return std::make_unique<UnitBuffer>(device_.allocate(bytes, mapped ? DeviceMemory::kMapped : DeviceMemory::kLocal), std::move(lists));
+}
+
+std::span<const std::byte> UnitMemory::copied_weights(const std::byte* at) const {
+  const std::lock_guard lock(copied_->mutex);
+  if (!contains(copied_->ranges, at, 1)) return {};
+  const auto [begin, end] = *std::prev(copied_->ranges.upper_bound(at));
+  return {begin, end};
 }
 
 void UnitMemory::begin() {

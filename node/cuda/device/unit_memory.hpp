@@ -62,6 +62,9 @@ class UnitMemory {
   /// For this list: only the device uses these bytes of the host, so memory of the device replaces them.
   void keep(const void* host, std::size_t bytes);
 
+  /// The buffer of BufferUse::kCopiedWeights that contains this byte; empty: none.
+  std::span<const std::byte> copied_weights(const std::byte* at) const;
+
   /// These bytes do not change during the lifetime of the unit. If the device cannot read them, it keeps copies of the parts it uses.
   void constant(std::span<const std::byte> bytes);
   /// The device address of `count` values of the host.
@@ -72,7 +75,7 @@ class UnitMemory {
   }
 
  private:
-  /// The buffers of all devices of this process, as [begin, end). They have the same address on every device.
+  /// Buffers, as [begin, end). From any thread.
   struct Owned {
     std::mutex mutex;
     std::map<const std::byte*, const std::byte*> ranges;
@@ -87,7 +90,8 @@ class UnitMemory {
 
   Launcher& launcher_;
   Device& device_;
-  std::shared_ptr<Owned> owned_;
+  std::shared_ptr<Owned> owned_;  // the buffers of all devices of this process, with the same address on every device
+  std::shared_ptr<Owned> copied_ = std::make_shared<Owned>();  // those of this unit whose weights are copied
   std::array<std::unique_ptr<DeviceBuffer>, static_cast<std::size_t>(Scratch::kCount)> scratch_;
   /// Mapped memory for arguments, and as much of the device's own.
   struct Arguments {

@@ -1,5 +1,6 @@
 #include "node/cuda/emulation/emulated_device.hpp"
 
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -92,7 +93,9 @@ class EmulatedDevice::Graph final : public DeviceGraph {
 EmulatedDevice::EmulatedDevice(EmulatedDeviceOptions options)
     : options_(std::move(options)),
       kernels_(kEmulatedKernels),
-      used_(options_.used ? options_.used : std::make_shared<std::atomic<std::uint64_t>>(0)) {
+      used_(options_.used ? options_.used : std::make_shared<std::atomic<std::uint64_t>>(0)),
+      copies_(options_.copies == CopyTime::kLate),
+      stream_(options_.copies == CopyTime::kEarly) {
   properties_ = {.name = "emulated device",
                  .unified = options_.unified,
                  .reads_host = options_.unified,
@@ -103,11 +106,17 @@ EmulatedDevice::EmulatedDevice(EmulatedDeviceOptions options)
   if (options_.fault == InjectedFault::kNoStreamWait) kernels_.await_flag = [](const FlagArgs&, Stream) {};
 }
 
-EmulatedDevice::~EmulatedDevice() = default;
+/// Copies and stream wait for each other.
+EmulatedDevice::~EmulatedDevice() {
+  try {
+    synchronize();
+  } catch (...) {  // the first error was already thrown
+  }
+}
 
 std::unique_ptr<DeviceBuffer> EmulatedDevice::allocate(std::size_t bytes, DeviceMemory memory) {
   synchronize();
-  const bool own = options_.unified || memory == DeviceMemory::kLocal;
+  const bool own = options_.unified || memory != DeviceMemory::kMapped;
   const std::size_t counted = own ? bytes : 0;
   if (used_->fetch_add(counted) + counted > options_.memory_bytes) {
     used_->fetch_sub(counted);
@@ -125,6 +134,35 @@ std::unique_ptr<DeviceBuffer> EmulatedDevice::allocate(std::size_t bytes, Device
 void EmulatedDevice::copy_in(void* to, const void* from, std::size_t bytes) {
   const auto* begin = static_cast<const std::byte*>(from);
   stream_.put([to, copy = std::vector<std::byte>(begin, begin + bytes)] { std::memcpy(to, copy.data(), copy.size()); });
+}
+
+std::uint64_t EmulatedDevice::copy_beside(void* to, const void* from, std::size_t bytes, std::uint64_t mark) {
+  if (!Allocated::all().contains(from)) throw ClusterError("device " + id() + ": copying beside its stream failed: not mapped memory");
+  copies_.put([this, to, from, bytes, mark] {
+    stream_.wait(mark);
+    std::memcpy(to, from, bytes);
+  });
+  const std::uint64_t copy = copies_.end();
+  if (options_.copies == CopyTime::kEarly) copies_.wait(copy);
+  return copy;
+}
+
+void EmulatedDevice::await_copy(std::uint64_t copy) {
+  stream_.put([this, copy] {
+    const auto began = std::chrono::steady_clock::now();
+    copies_.wait(copy);
+    copy_wait_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  });
+}
+
+void EmulatedDevice::synchronize() {
+  try {
+    copies_.wait(copies_.end());
+  } catch (...) {
+    stream_.wait(stream_.end());
+    throw;
+  }
+  stream_.wait(stream_.end());
 }
 
 void EmulatedDevice::reach_host(const void* begin, std::size_t bytes) {

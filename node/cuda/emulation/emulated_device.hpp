@@ -16,6 +16,13 @@ enum class InjectedFault {
   kNoStreamWait  ///< the stream does not wait for the host
 };
 
+/// When copies beside the stream are made. A card may do any of it.
+enum class CopyTime {
+  kAny,    ///< by a thread of their own
+  kEarly,  ///< at once, before anything that the stream need not have done yet
+  kLate    ///< when the stream waits for them
+};
+
 struct EmulatedDeviceOptions {
   std::string id = "emulated:0";
   bool unified = true;  ///< false: weights are copied to it, as to a GPU with its own memory
@@ -24,6 +31,7 @@ struct EmulatedDeviceOptions {
   std::uint64_t fails_at = 0;                          ///< this launch, counted from 1, and all later ones fail; 0: none
   std::uint64_t stream_fails_at = 0;                   ///< likewise for kernels: reported when somebody waits for the device
   InjectedFault fault = InjectedFault::kNone;
+  CopyTime copies = CopyTime::kAny;
 };
 
 class EmulatedDevice final : public Device {
@@ -47,7 +55,10 @@ class EmulatedDevice final : public Device {
   void require_well() override { stream_.require_well(); }
   std::uint64_t mark() override { return stream_.end(); }
   void wait(std::uint64_t mark) override { stream_.wait(mark); }
-  void synchronize() override { stream_.wait(stream_.end()); }
+  std::uint64_t copy_beside(void* to, const void* from, std::size_t bytes, std::uint64_t mark) override;
+  void await_copy(std::uint64_t copy) override;
+  double copy_wait_s() const override { return copy_wait_s_; }
+  void synchronize() override;
 
   /// Bytes of its memory in use.
   std::uint64_t used_bytes() const { return *used_; }
@@ -71,7 +82,8 @@ class EmulatedDevice final : public Device {
   std::uint64_t run_ = 0;                         // kernels that the stream has run
   std::vector<simt::Launch> made_, made_before_;  // by the latest graphs
   Direct direct_{*this};
-  EmulatedStream stream_;  // last: it uses the others
+  double copy_wait_s_ = 0;
+  EmulatedStream copies_, stream_;  // last: they use the others
 };
 
 }  // namespace yamata::cuda

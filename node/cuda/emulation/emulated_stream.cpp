@@ -1,10 +1,11 @@
 #include "node/cuda/emulation/emulated_stream.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace yamata::cuda {
 
-EmulatedStream::EmulatedStream() : thread_([this] { run(); }) {}
+EmulatedStream::EmulatedStream(bool late) : late_(late), thread_([this] { run(); }) {}
 
 EmulatedStream::~EmulatedStream() {
   {
@@ -29,6 +30,8 @@ std::uint64_t EmulatedStream::end() {
 
 void EmulatedStream::wait(std::uint64_t end) {
   std::unique_lock lock(mutex_);
+  awaited_count_ = std::max(awaited_count_, end);
+  added_.notify_one();
   done_.wait(lock, [&] { return done_count_ >= end; });
   if (failed_) std::rethrow_exception(failed_);
 }
@@ -41,7 +44,7 @@ void EmulatedStream::require_well() {
 void EmulatedStream::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    added_.wait(lock, [this] { return ends_ || !work_.empty(); });
+    added_.wait(lock, [this] { return ends_ || (!work_.empty() && (!late_ || done_count_ < awaited_count_)); });
     if (work_.empty()) return;
     const std::function<void()> work = std::move(work_.front());
     work_.pop_front();

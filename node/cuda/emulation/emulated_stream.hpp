@@ -13,7 +13,8 @@ namespace yamata::cuda {
 /// From any thread. After an error, all later calls throw it, and later work is not executed, as with CUDA.
 class EmulatedStream {
  public:
-  EmulatedStream();
+  /// `late`: work is executed only when somebody waits for it.
+  explicit EmulatedStream(bool late = false);
   /// Waits until all work is done.
   ~EmulatedStream();
   EmulatedStream(EmulatedStream&&) = delete;
@@ -28,10 +29,11 @@ class EmulatedStream {
  private:
   void run();
 
+  const bool late_;
   std::mutex mutex_;
   std::condition_variable added_, done_;
   std::deque<std::function<void()>> work_;
-  std::uint64_t added_count_ = 0, done_count_ = 0;
+  std::uint64_t added_count_ = 0, done_count_ = 0, awaited_count_ = 0;
   std::exception_ptr failed_;
   bool ends_ = false;
   std::thread thread_;  // last: it uses the others

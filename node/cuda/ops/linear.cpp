@@ -137,6 +137,7 @@ std::optional<Input> make_together(OpContext& c, const LinearOp& op) {
 /// The panels of a matrix, of which `rows` are read. An unpacked matrix is packed for this product only.
 const std::byte* panels_of(OpContext& c, const Matrix& w, OpRange rows, const FormatKernels& kernels) {
   const std::size_t bytes = packed_bytes(w);
+  if (const std::byte* copy = w.packed ? c.copies.of(w.packed) : nullptr) return copy;
   if (w.packed) return c.memory.at(w.packed, bytes);
   constexpr std::int64_t kPanelRows = 32;
   std::byte* panels = c.memory.scratch(Scratch::kPanels, bytes);

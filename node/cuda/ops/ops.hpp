@@ -8,6 +8,7 @@
 
 #include "node/cpu/slice_layout.hpp"
 #include "node/cuda/device/unit_memory.hpp"
+#include "node/cuda/device/weight_copies.hpp"
 #include "node/op.hpp"
 
 namespace yamata::cuda {
@@ -21,6 +22,7 @@ struct OpContext {
   Device& device;
   Launcher launcher;
   UnitMemory memory;
+  WeightCopies copies;
   bool declined = false;  ///< compute nothing, and leave the list at its first barrier
   const std::atomic<bool>* stop = nullptr;
   bool* finished = nullptr;  ///< to be set to true at the end of the list, if it is not left
@@ -33,7 +35,8 @@ struct OpContext {
   };
   std::map<std::pair<const void*, std::int64_t>, Visible> visible;  ///< by AttentionOp::visible and rows
 
-  OpContext(Device& its_device, LaunchOptions options) : device(its_device), launcher(its_device, options), memory(launcher) {}
+  OpContext(Device& its_device, LaunchOptions options)
+      : device(its_device), launcher(its_device, options), memory(launcher), copies(launcher, memory) {}
   const DeviceKernels& kernels() const { return device.kernels(); }
   Stream stream() { return &launcher; }
   /// After launches: names them, for errors.

@@ -107,6 +107,41 @@ TEST_F(DevicePlan, wholeLayersThatDoNotFit_areRefusedWithHowManyWould) {
   EXPECT_EQ(fault_with(99, 1u << 30), "");
 }
 
+/// Beside the layers that stay on the device, there is space for two others, and the cache of all.
+TEST_F(DevicePlan, copiedLayers_needMemoryForTwoOfThem_andTheHosts) {
+  const auto least = [&](std::int32_t layers, std::int32_t copies) {
+    hello_.device_copies = copies;
+    std::uint64_t fits = 1u << 30;
+    for (std::uint64_t step = fits / 2; step > 0; step /= 2)
+      if (fault_with(layers, fits - step).empty()) fits -= step;
+    return fits;
+  };
+  std::uint64_t matrices = 0;
+  for (const FoundTensor& found : find_tensors(model_.file, model_.h, {1, 2}, Shard(model_.h)))
+    matrices += found.layer == 1 && found.rows > 1 ? found.held_bytes() : 0;
+  EXPECT_GT(matrices, 1u << 19);
+  const std::uint64_t all = least(8, 0);
+  EXPECT_EQ(least(8, 1), all);
+  EXPECT_EQ(least(7, 1), all) << "of one there is nothing else to copy";
+  EXPECT_EQ(least(6, 1), all);
+  EXPECT_EQ(least(5, 1), all - matrices);
+  EXPECT_EQ(least(1, 1), all - 5 * matrices);
+  const std::string fault = fault_with(4, least(3, 1));
+  EXPECT_NE(fault.find("4 whole layers and copied layers take "), std::string::npos) << fault;
+  EXPECT_NE(fault.find("at most -ngl 3 fits"), std::string::npos) << fault;
+  const auto planned = [&](std::uint64_t device_bytes) {
+    hello_.device_layers = wire::kLayersThatFit, hello_.device_bytes = device_bytes;
+    plan_device_layers(models_, start_, {hello_});
+    return start_.pipelines.front().first_layers.front();
+  };
+  const auto with_reserve = [](std::uint64_t bytes) { return (bytes + (4u << 20)) * 32 / 31 + 1; };
+  EXPECT_EQ(planned(with_reserve(least(3, 1))), 3);
+  EXPECT_EQ(planned(with_reserve(all - 6 * matrices)), 0);
+  EXPECT_NO_THROW(plan_memory(models_, start_, {hello_}));
+  EXPECT_EQ(planned(all - 7 * matrices), 0);
+  EXPECT_THROW(plan_memory(models_, start_, {hello_}), UsageError) << "two do not fit";
+}
+
 TEST_F(DevicePlan, layersThatFit_areAsManyAsTheDeviceHoldsBesideItsDrafts) {
   const RankBytes heads{.weights = 3u << 20, .cache_per_cell = 1024, .buffers = 1u << 16};
   start_.pipelines.push_back({.model = 1, .ranks = {0}, .layers = {{0, 1}}, .cells = 256});
@@ -190,6 +225,9 @@ TEST_F(DevicePlan, aHost_holdsOnlyTheOtherLayersBesideADeviceWithMemoryOfItsOwn)
   EXPECT_EQ(packs(3, 1, needed - 1), kNone) << "one memory";
   EXPECT_EQ(packs(3, 0, needed - 3 * layer), kAll);
   EXPECT_EQ(packs(2, 0, needed - 3 * layer), kFirstLayers) << "the device's are packed there in any case";
+  hello_.device_copies = 1;
+  EXPECT_EQ(packs(3, 0, needed - 3 * layer - all.cache(256)), kAll) << "the cache of copied layers is on the device";
+  EXPECT_EQ(packs(3, 0, needed - 4 * layer - all.cache(256)), kFirstLayers) << "their weights are the host's";
 }
 
 /// Bytes that the host keeps of a model whose first layers are on a device.

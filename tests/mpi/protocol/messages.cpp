@@ -134,8 +134,8 @@ wire::Start sample_plan() {
 }
 
 wire::Hello sample_hello() {
-  return {wire::kProtocolVersion, "test",  "host1", "neon",        {42},         1ull << 33, 6, 0,          77,
-          "Cortex-A78AE",         "/slow", 12,      1'800'000'000, "cpu+cuda:0", 3,          0, 1ull << 32, 1};
+  return {wire::kProtocolVersion, "test",       "host1", "neon", {42}, 1ull << 33, 6, 0, 77, "Cortex-A78AE", "/slow", 12,
+          1'800'000'000,          "cpu+cuda:0", 3,       1,      0,    1ull << 32, 1};
 }
 
 wire::Report sample_report() {
@@ -147,7 +147,7 @@ wire::Report sample_report() {
   report.run_s = {0.5, 0, 0.75};
   report.draft_run_s = {0.25};
   report.share = 0.375;
-  report.exchange_s = 0.0625;
+  report.exchange_s = 0.0625, report.copy_wait_s = 0.03125, report.copied_bytes = 1u << 20;
   return report;
 }
 

@@ -52,6 +52,7 @@ TEST(Wire, Hello_roundTrips) {
                 1'800'000'000,
                 "cpu+cuda:0",
                 7,
+                2,
                 1,
                 1u << 29,
                 1,
@@ -70,6 +71,7 @@ TEST(Wire, Hello_roundTrips) {
   EXPECT_EQ(back.logical_cpus, m.logical_cpus);
   EXPECT_EQ(back.device, m.device);
   EXPECT_EQ(back.device_layers, 7);
+  EXPECT_EQ(back.device_copies, 2);
   EXPECT_EQ(back.device_is_unified, 1);
   EXPECT_EQ(back.device_bytes, m.device_bytes);
   EXPECT_EQ(back.device_drafts, 1);
@@ -279,11 +281,13 @@ TEST(Wire, HeartbeatFailureReportStop_roundTrip) {
   timed.draft_run_s = {0.25};
   timed.draft_s = 0.75, timed.candidates_s = 0.1875, timed.device_peak_bytes = 1ull << 33;
   timed.share = 0.375;
-  timed.exchange_s = 0.0625;
+  timed.exchange_s = 0.0625, timed.copy_wait_s = 0.03125, timed.copied_bytes = 1ull << 35;
   EXPECT_EQ(decode_report(encode(timed)).draft_s, 0.75);
   EXPECT_EQ(decode_report(encode(timed)).candidates_s, 0.1875);
   EXPECT_EQ(decode_report(encode(timed)).share, 0.375);
   EXPECT_EQ(decode_report(encode(timed)).exchange_s, 0.0625);
+  EXPECT_EQ(decode_report(encode(timed)).copy_wait_s, 0.03125);
+  EXPECT_EQ(decode_report(encode(timed)).copied_bytes, 1ull << 35);
   EXPECT_EQ(decode_report(encode(timed)).run_s, timed.run_s);
   EXPECT_EQ(decode_report(encode(timed)).draft_run_s, timed.draft_run_s);
   EXPECT_EQ(decode_stop(encode_stop(130)), 130);
