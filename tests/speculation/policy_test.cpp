@@ -207,6 +207,12 @@ TEST(MultiSequence, FirstTokensAboveTheBestTwo_eachBeginASequence) {
   EXPECT_EQ(count(tree, {a, b, c}, 8, 3), 3u);
   EXPECT_EQ(count(tree, {a, b}, 8, 3), 2u) << "there are two first tokens";
   EXPECT_EQ(count(tree, {a, b, c}, 2, 3), 2u) << "each has a guess";
+  EXPECT_EQ(count(tree, {b, c}, 6), 1u) << "what follows b is not known";
+  TokenTree many(1, 0);
+  Nodes firsts;
+  for (std::int32_t i = 0; i < 10; ++i) firsts.push_back(many.add(many.root().id, 2 + i, 0, {0, 0.1f}));
+  many.add(firsts[0], 20, 0, {0, 0.5f});
+  EXPECT_EQ(count(many, firsts, 60), 6u) << "at most 8, which do not divide 60";
   MultiSequence policy(options("multi-sequence", 6));
   EXPECT_EQ(policy.sequences(tree, tree.root().id), 3u);
   EXPECT_EQ(policy.sequences(tree, c), 0u) << "nothing is drafted after it";
@@ -254,6 +260,7 @@ TEST(MultiSequence, Budget_isSharedOutEqually_andEachSequenceGoesOnGreedily) {
   const NodeId ba = tree.add(b, 6, 0, {0, 0.9f}), bba = tree.add(ba, 7, 0, {0, 0.9f});
   EXPECT_EQ(chosen_in_step(tree, 4.5), (Nodes{a, b, aa, ba}));
   EXPECT_EQ(chosen_in_step(tree, 6), (Nodes{a, b, aa, ba, bba}));
+  EXPECT_EQ(chosen_in_step(tree, 6, 3), (Nodes{a, b, aa})) << "as many as there are cells for";
   EXPECT_EQ(chosen_in_step(tree, 1), (Nodes{a}));
   EXPECT_EQ(chosen_in_step(tree, 4, 100, 1), (Nodes{a, aa}));
   EXPECT_EQ(chosen_in_step(tree, 8, 2), (Nodes{a, aa}));

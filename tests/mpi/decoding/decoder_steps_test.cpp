@@ -7,12 +7,11 @@ namespace {
 TEST_F(DecoderTest, MultiSequence_asksForAsManyGuessesAsAreMadeInTheTimeOfARun) {
   options_.policy = {.name = "multi-sequence", .draft = 16};
   ScriptedSource& source = add_source();
-  source.takes_s = 0;  // not known
+  source.takes_s = 0.0019;  // a run takes 10 ms, but the prompt's does not count
   Decoder& decoder = begin();
   EXPECT_EQ(source.demands.back().min_drafts, 1) << "while the prompt is computed";
   ASSERT_TRUE(step());
   EXPECT_EQ(source.demands.back().min_drafts, 1) << "no run of the text has been measured";
-  source.takes_s = 0.0019;  // a run takes 10 ms
   ASSERT_TRUE(step());
   EXPECT_EQ(source.demands.back().min_drafts, 4);
   EXPECT_NEAR(decoder.counters().cost_coefficient, 5.26, 0.01);
@@ -20,6 +19,26 @@ TEST_F(DecoderTest, MultiSequence_asksForAsManyGuessesAsAreMadeInTheTimeOfARun) 
   source.takes_s = 0.02;
   ASSERT_TRUE(step());
   EXPECT_EQ(source.demands.back().min_drafts, 1) << "slower than the target";
+}
+
+TEST_F(DecoderTest, MultiSequence_ofTwoDrafts_waitsForTheSlowerOne) {
+  options_.policy = {.name = "multi-sequence", .draft = 16};
+  ScriptedSource& slow = add_source();
+  add_source().takes_s = 0.001;
+  slow.takes_s = 0.0031;
+  Decoder& decoder = begin();
+  ASSERT_TRUE(step());
+  ASSERT_TRUE(step());
+  EXPECT_EQ(decoder.counters().draft_budget, 3u);
+}
+
+TEST_F(DecoderTest, MultiSequence_ofSourcesThatTakeNoTime_hasAllGuessesOfARun) {
+  options_.policy = {.name = "multi-sequence", .draft = 16};
+  add_source();
+  Decoder& decoder = begin();
+  ASSERT_TRUE(step());
+  ASSERT_TRUE(step());
+  EXPECT_EQ(decoder.counters().draft_budget, 16u);
 }
 
 TEST_F(DecoderTest, MultiSequence_withADraftInTurns_verifiesAllSequences) {
@@ -35,6 +54,7 @@ TEST_F(DecoderTest, MultiSequence_withADraftInTurns_verifiesAllSequences) {
 
 TEST_F(DecoderTest, MultiSequence_besideTheTarget_isWaitedFor_andTheRunHasTheSequenceThatFollows) {
   options_.policy = {.name = "multi-sequence", .draft = 4, .budget = 4};
+  options_.reuse_tree = false;  // as in the preset
   ScriptedSource& source = add_source();
   source.is_pending = true;
   Decoder& decoder = begin();
@@ -48,10 +68,12 @@ TEST_F(DecoderTest, MultiSequence_besideTheTarget_isWaitedFor_andTheRunHasTheSeq
   settle();
   EXPECT_EQ(text_, (Ids{0, 1, 2, 3, 4}));
   EXPECT_EQ(last_width(), 4u) << "the root and the sequence";
+  EXPECT_FALSE(source.demands.back().resend) << "what was drafted beside the run is not dropped";
   source.next.clear();
   ASSERT_TRUE(step());
   EXPECT_EQ(text_, (Ids{0, 1, 2, 3, 4, 5, 6, 7, 8}));
   EXPECT_EQ(last_width(), 1u) << "nothing is drafted after it";
+  EXPECT_TRUE(decoder.counters().sequences.empty()) << "steps are counted by what was drafted beside their run: nothing";
   EXPECT_FALSE(decoder.finished());
 }
 

@@ -279,6 +279,8 @@ TEST_F(DraftLinkTest, EvaluationsTime_isEstimatedFromTheModelsSizesUntilItIsMeas
   EXPECT_DOUBLE_EQ(link_.evaluation_s(0.4), 0.1);
   link_.on_guesses({.request = kRequest, .epoch = 1, .root = 1, .complete = true, .evaluation_s = 0.02, .guesses = {}}, tree_, text_, {});
   EXPECT_DOUBLE_EQ(link_.evaluation_s(0.4), 0.02);
+  link_.on_guesses({.request = kRequest, .epoch = 1, .root = 1, .complete = true, .evaluation_s = 0.03, .guesses = {}}, tree_, text_, {});
+  EXPECT_DOUBLE_EQ(link_.guess_s().value(), 0.03) << "as measured last";
 }
 
 TEST_F(DraftLinkTest, DraftOnThisRank_sharesItsUnit_unlessItHasOneOfItsOwn) {

@@ -178,6 +178,17 @@ TEST_P(SequenceDrafterTest, Budget_isSharedByTheSequences_whichBeginWhereTheVeri
   EXPECT_EQ(reach_of_complete(), two ? 2 : 7);
 }
 
+/// Two sequences of four guesses each, but cells for three guesses that are followed.
+class FewCellsDrafterTest : public DrafterTest {
+ protected:
+  FewCellsDrafterTest() : DrafterTest({.width = 1, .children = 3, .credit = 3, .sequences = 2, .fixed_sequences = true}) {}
+};
+
+TEST_F(FewCellsDrafterTest, Sequences_growByTurns) {
+  commit({2, 2}, 0, 8);
+  EXPECT_EQ(reach(0), 3) << "two of the three guesses";
+}
+
 INSTANTIATE_TEST_SUITE_P(FixedOrNot, SequenceDrafterTest, testing::Bool());
 
 class ShapedDrafterTest : public DrafterTest {
