@@ -8,6 +8,7 @@ enum class Activation {
   kSilu,         ///< g / (1 + exp(-g)), times u
   kGeluTanh,     ///< GELU in its tanh form, g / (1 + exp(-2 sqrt(2/pi) (g + 0.044715 g^3))), times u
   kClampedSilu,  ///< gpt-oss: with g at most 7 and u from -7 to 7, g / (1 + exp(-1.702 g)) times (u + 1)
+  kSquaredRelu,  ///< the square of g, or 0 if g is below 0, times u
 };
 
 }  // namespace yamata

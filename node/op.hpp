@@ -311,7 +311,7 @@ struct BarrierOp {
 };
 
 using Op = std::variant<EmbedOp, LinearOp, StoreOp, AttentionOp, AttentionPartOp, MergeAttentionOp, GatherOp, AllGatherOp, ReadOp, PackOp,
-                        NormOp, ResizeOp, AddOp, RouterOp, ScaleOp, HighestOp, BarrierOp, StateInputsOp, DeltaRuleOp, GatedConvolutionOp,
-                        HeadGateOp, UngateOp, PickOp>;
+                        NormOp, ResizeOp, AddOp, RouterOp, ScaleOp, HighestOp, BarrierOp, StateInputsOp, DeltaRuleOp, ScanOp,
+                        GatedConvolutionOp, HeadGateOp, UngateOp, PickOp>;
 
 }  // namespace yamata

@@ -1,6 +1,7 @@
 #pragma once
-// Operations of layers that have a state instead of cells: the last inputs of a convolution, and with a gated delta rule (Gated DeltaNet,
-// equation 10) one matrix per head. Each token decays it, replaces what its key finds there by its value, and reads it with its query.
+// Operations of layers that have a state instead of cells: the last inputs of a convolution, and, with most, one matrix per head. Each
+// token decays it, changes it, and reads it with its query. A gated delta rule (Gated DeltaNet, equation 10) replaces what its key finds
+// there by its value. A scan (Mamba-2, where queries, keys and values are C, B and x) adds its value.
 #include <array>
 #include <cstdint>
 #include <span>
@@ -9,25 +10,28 @@
 
 namespace yamata {
 
-/// The sizes of a layer's states. Queries and keys have `key_heads` heads, values `heads`, all of `dim` elements. Without key heads, there
-/// are no matrices: heads are blocks of the convolution's channels.
+/// The sizes of a layer's states. Queries and keys have `key_heads` heads, values `heads`. Without key heads, there are no matrices: heads
+/// are blocks of the convolution's channels.
 struct StateShape {
   /// Columns that a convolution reads, at most: a token's own, and those of the tokens before it.
   static constexpr std::int64_t kTaps = 4;
   /// Columns that are kept with a state: those of the tokens before its end.
   static constexpr std::int32_t kColumns = kTaps - 1;
-  /// A state's columns are divided into blocks of so many: [heads][blocks][dim][kBlock].
+  /// A state's columns are divided into blocks of so many: [heads][blocks][key_size()][kBlock].
   static constexpr std::int64_t kBlock = 16;
   static constexpr std::int64_t kMostDim = 256;
 
   std::int64_t heads = 0, key_heads = 0;
-  std::int64_t dim = 0;  ///< a multiple of kBlock, up to kMostDim
+  std::int64_t dim = 0;      ///< of a value: a multiple of kBlock, up to kMostDim
+  std::int64_t key_dim = 0;  ///< the same of a query and a key; 0: as of a value
   std::int64_t taps = kTaps;
+  bool scan = false;    ///< else a gated delta rule
   bool cyclic = false;  ///< the key head of value head i is i modulo `key_heads`; else several consecutive heads share one
   /// Of a member of a group: numbers of its first heads in the layer, and how many the layer has; 0: these are all.
   std::int64_t first_head = 0, first_key_head = 0, layer_heads = 0, layer_key_heads = 0;
 
-  std::int64_t keys() const { return key_heads * dim; }
+  std::int64_t key_size() const { return key_dim > 0 ? key_dim : dim; }
+  std::int64_t keys() const { return key_heads * key_size(); }
   std::int64_t values() const { return heads * dim; }
   /// Columns of the convolution: queries, keys and values.
   std::int64_t channels() const { return 2 * keys() + values(); }
@@ -48,7 +52,7 @@ struct StateShape {
     part.first_key_head = first, part.key_heads = past - first;
     return part;
   }
-  std::int64_t state_floats() const { return key_heads > 0 ? heads * dim * dim : 0; }
+  std::int64_t state_floats() const { return key_heads > 0 ? values() * key_size() : 0; }
   /// What a token does to the state: keys, values, and the decay and the strength of each head.
   std::int64_t update_floats() const { return key_heads > 0 ? keys() + values() + 2 * heads : 0; }
   /// The same, and its queries.
@@ -92,8 +96,9 @@ struct StatePlan {
   std::int32_t column_of(std::int32_t state, std::int32_t back) const { return inputs + StateShape::kColumns * (state + 1) - back; }
 };
 
-/// The inputs of the rule. Queries, keys and values: silu of a convolution per channel; queries and keys are then divided by their length,
-/// queries also by sqrt(dim). Decay: e to the power rate * log(1 + e^(decay + bias)). Strength: sigmoid. Divided by heads.
+/// The inputs of the rule. Queries, keys and values: silu of a convolution per channel. Decay: e to the power rate * log(1 + e^(decay +
+/// bias)). Of a delta rule, queries and keys are divided by their length, queries also by sqrt(dim); strength: sigmoid. Of a scan, the
+/// strength is the logarithm. Divided by heads.
 struct StateInputsOp {
   const float* x;  ///< [rows][channels]: queries, keys, values
   /// [rows][gates_row]; of head i, with n = i + gates_before, the strength's is element n / each * step + n % each, and the decay's is
@@ -101,9 +106,10 @@ struct StateInputsOp {
   const float* gates;
   std::int64_t gates_row, gates_before, gates_each, gates_step, gates_decay;
   StateShape shape;
-  std::array<const float*, 3> taps;  ///< of queries, keys and values: [channels][kTaps], the oldest first
-  const float* rate;                 ///< [heads], negative
-  const float* bias;                 ///< [heads]
+  std::array<const float*, 3> taps;       ///< of queries, keys and values: [channels][kTaps], the oldest first
+  std::array<const float*, 3> offsets{};  ///< the same, [channels]: added to the convolution's sums; null: nothing
+  const float* rate;                      ///< [heads], negative
+  const float* bias;                      ///< [heads]
   const StatePlan* plan;
   StateMemory memory;
   float* out;               ///< [rows][input_floats]: keys, values, decays, strengths, queries
@@ -122,6 +128,19 @@ struct DeltaRuleOp {
   OpRange which{};  ///< heads that are computed
 };
 
+/// For each step and each column c of a head's state S: S[i][c] = S[i][c] * decay + k[i] * (v[c] * strength); out[c] = sum of S[i][c] q[i],
+/// in the same order, + skip * v[c]. Divided as a DeltaRuleOp.
+struct ScanOp {
+  const float* inputs;  ///< as StateInputsOp::out
+  StateShape shape;
+  const StatePlan* plan;
+  StateMemory memory;
+  float* out;         ///< [rows][values]
+  bool* finished;     ///< as in DeltaRuleOp
+  OpRange which{};    ///< heads that are computed
+  const float* skip;  ///< [heads]
+};
+
 /// A convolution per channel between two gates: the sum of taps times columns, times the token's second gate. A column is the token's input
 /// times its first gate. Divided by heads.
 struct GatedConvolutionOp {
@@ -135,7 +154,7 @@ struct GatedConvolutionOp {
   OpRange which{};     ///< heads that are computed
 };
 
-/// Gates of heads: x = x * sigmoid(gate), or, with a norm, x / rms(x) * norm * silu(gate). Divided by rows and heads.
+/// Gates of heads: x = x * sigmoid(gate), or x * silu(gate), or, with a norm, x / rms(x) * norm * silu(gate). Divided by rows and heads.
 struct HeadGateOp {
   float* x;  ///< [rows][heads][dim]
   std::int64_t rows, heads, dim;
@@ -143,7 +162,8 @@ struct HeadGateOp {
   std::int64_t gate_row, gate_head;
   const float* norm = nullptr;  ///< [dim]
   float epsilon = 0;
-  OpRange which{};  ///< heads that are computed
+  OpRange which{};    ///< heads that are computed
+  bool silu = false;  ///< without a norm
 };
 
 /// out[row][head] = x[row][2 * head]: takes apart heads that lie beside their gates. Divided by rows.

@@ -335,13 +335,18 @@ void CpuUnit::run(const StateInputsOp& op, int thread) {
   cpu::make_state_inputs(kernels_, op, thread_share(cpu::convolved_heads(op), thread, threads()));
 }
 
-void CpuUnit::run(const DeltaRuleOp& op, int thread) {
+template <class AnyRule>
+void CpuUnit::run_rule(const AnyRule& op, int thread) {
   RuleMemory& own = rules_[static_cast<std::size_t>(thread)];
-  own.states.resize(std::max(own.states.size(), cpu::rule_floats(op)));
+  own.states.resize(std::max(own.states.size(), cpu::rule_floats(op.shape, *op.plan)));
   const std::int64_t blocks = op.which.count_of(op.shape.heads) * (op.shape.dim / StateShape::kBlock);
   cpu::apply_rule(cpu::state_kernels(kernels_.isa), op, thread_share(blocks, thread, threads()), own.rows, own.states.data());
   if (thread == 0 && op.finished) *op.finished = true;
 }
+
+void CpuUnit::run(const DeltaRuleOp& op, int thread) { run_rule(op, thread); }
+
+void CpuUnit::run(const ScanOp& op, int thread) { run_rule(op, thread); }
 
 void CpuUnit::run(const GatedConvolutionOp& op, int thread) {
   cpu::convolve_gated(kernels_, op, thread_share(op.which.count_of(op.shape.heads), thread, threads()));

@@ -64,6 +64,9 @@ class CpuUnit final : public ComputeUnit {
   void run(const BarrierOp& op, int thread);
   void run(const StateInputsOp& op, int thread);
   void run(const DeltaRuleOp& op, int thread);
+  void run(const ScanOp& op, int thread);
+  template <class AnyRule>
+  void run_rule(const AnyRule& op, int thread);
   void run(const GatedConvolutionOp& op, int thread);
   void run(const HeadGateOp& op, int thread);
   void run(const UngateOp& op, int thread);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <type_traits>
 
 namespace yamata::cpu {
 namespace {
@@ -78,29 +79,41 @@ class Columns {
   float made_[StateShape::kTaps][kMostDim];
 };
 
-/// Where head `number` of the convolution lies among a row's inputs: keys and values first, queries at the end.
-std::int64_t place_of(const StateShape& shape, std::int64_t number) {
-  if (number < shape.key_heads) return shape.update_floats() + number * shape.dim;
-  return (number - shape.key_heads) * shape.dim;
+/// A head of the convolution, which has queries, keys and values side by side.
+struct ConvolvedHead {
+  std::size_t part;          ///< 0: a query, 1: a key, 2: a value
+  std::int64_t dim, within;  ///< its size, and the channels of its part before it
+  std::int64_t channel;      ///< its first
+  std::int64_t place;        ///< among a row's inputs: keys and values first, queries at the end
+};
+
+ConvolvedHead convolved_head(const StateShape& shape, std::int64_t number) {
+  const std::int64_t part = std::min<std::int64_t>(number / shape.key_heads, 2);
+  const std::int64_t dim = part == 2 ? shape.dim : shape.key_size(), within = (number - part * shape.key_heads) * dim;
+  const std::int64_t channel = part * shape.keys() + within;
+  return {static_cast<std::size_t>(part), dim, within, channel, part == 0 ? shape.update_floats() + within : channel - shape.keys()};
 }
 
 void convolve_head(const KernelTable& kernels, const StateInputsOp& op, std::int64_t number) {
   const StateShape& shape = op.shape;
-  const std::int64_t dim = shape.dim, begin = number * dim, at = place_of(shape, number);
-  const bool query = number < shape.key_heads, key = !query && number < 2 * shape.key_heads;
-  const std::int64_t first = query ? 0 : key ? shape.keys() : 2 * shape.keys();
-  const float* taps = op.taps[query ? 0 : key ? 1 : 2] + (begin - first) * StateShape::kTaps;
-  Columns columns(shape, *op.plan, op.memory, begin, dim, [&](std::int32_t row, float*) { return op.x + row * shape.channels() + begin; });
+  const ConvolvedHead head = convolved_head(shape, number);
+  const std::int64_t dim = head.dim;
+  const float* taps = op.taps[head.part] + head.within * StateShape::kTaps;
+  const float* offsets = op.offsets[head.part] ? op.offsets[head.part] + head.within : nullptr;
+  const bool of_length_1 = head.part < 2 && !shape.scan;
+  const double length = head.part == 0 ? 1.0 / std::sqrt(static_cast<double>(dim)) : 1.0;
+  Columns columns(shape, *op.plan, op.memory, head.channel, dim,
+                  [&](std::int32_t row, float*) { return op.x + row * shape.channels() + head.channel; });
   float sums[kMostDim];
   for (const StateStep& step : op.plan->steps) {
     columns.read(step);
     if (step.row >= 0) {
-      float* out = op.out + step.row * shape.input_floats() + at;
+      float* out = op.out + step.row * shape.input_floats() + head.place;
       columns.convolve(state_kernels(kernels.isa), taps, StateShape::kTaps, sums);
+      for (std::int64_t i = 0; offsets && i < dim; ++i) sums[i] += offsets[i];
       kernels.activate(Activation::kSilu, sums, nullptr, dim, out);
-      if (query) unit_length(kernels, out, dim, 1.0 / std::sqrt(static_cast<double>(dim)));
-      if (key) unit_length(kernels, out, dim, 1.0);
-      if (step.input >= 0 && !query) std::copy_n(out, dim, op.memory.updates + step.input * shape.update_floats() + at);
+      if (of_length_1) unit_length(kernels, out, dim, length);
+      if (step.input >= 0 && head.part > 0) std::copy_n(out, dim, op.memory.updates + step.input * shape.update_floats() + head.place);
     }
     columns.keep(step);
   }
@@ -136,17 +149,17 @@ void make_gates(const KernelTable& kernels, const StateInputsOp& op, std::int64_
   for (const StateStep& step : op.plan->steps) {
     if (step.row < 0) continue;
     const float* gates = op.gates + step.row * op.gates_row + from;
-    const double rate = static_cast<double>(op.rate[head]);
+    const double rate = static_cast<double>(op.rate[head]), time = softplus(kernels, gates[op.gates_decay] + op.bias[head]);
     float* out = op.out + step.row * shape.input_floats() + at;
-    out[0] = exp_of(kernels, static_cast<float>(rate * softplus(kernels, gates[op.gates_decay] + op.bias[head])));
-    out[shape.heads] = 1.0f / (1.0f + exp_of(kernels, -gates[0]));
+    out[0] = exp_of(kernels, static_cast<float>(rate * time));
+    out[shape.heads] = shape.scan ? static_cast<float>(time) : 1.0f / (1.0f + exp_of(kernels, -gates[0]));
     if (step.input < 0) continue;
     float* kept = op.memory.updates + step.input * shape.update_floats() + at;
     kept[0] = out[0], kept[shape.heads] = out[shape.heads];
   }
 }
 
-std::int64_t block_floats(const StateShape& shape) { return shape.dim * StateShape::kBlock; }
+std::int64_t block_floats(const StateShape& shape) { return shape.key_size() * StateShape::kBlock; }
 
 /// A thread's memory: its current state, zeros, and the states that are put aside; of one block each.
 class OwnStates {
@@ -162,11 +175,14 @@ class OwnStates {
 };
 
 /// The steps of one block of a head as rows of the kernel.
-void rows_of_block(const DeltaRuleOp& op, std::int64_t head, std::int64_t block, const OwnStates& own, std::vector<DeltaRow>& rows) {
+template <class AnyRule>
+void rows_of_block(const AnyRule& op, std::int64_t head, std::int64_t block, const OwnStates& own, std::vector<DeltaRow>& rows) {
   const StateShape& shape = op.shape;
-  const std::int64_t key = shape.key_head_of(head) * shape.dim, gates = shape.keys() + shape.values() + head;
+  const std::int64_t key = shape.key_head_of(head) * shape.key_size(), gates = shape.keys() + shape.values() + head;
   const std::int64_t column = head * shape.dim + block * StateShape::kBlock;
-  const auto kept = [&](std::int32_t state) { return op.memory.states + state * shape.state_floats() + column * shape.dim; };
+  const auto kept = [&](std::int32_t state) { return op.memory.states + state * shape.state_floats() + column * shape.key_size(); };
+  float skip = 0;
+  if constexpr (std::is_same_v<AnyRule, ScanOp>) skip = op.skip[head];
   rows.clear();
   for (const StateStep& step : op.plan->steps) {
     const bool here = step.row >= 0;
@@ -184,7 +200,18 @@ void rows_of_block(const DeltaRuleOp& op, std::int64_t head, std::int64_t block,
                     .to = step.keep >= 0    ? kept(step.keep)
                           : step.aside >= 0 ? own.aside(step.aside)
                                             : nullptr,
-                    .out = here ? op.out + step.row * shape.values() + column : nullptr});
+                    .out = here ? op.out + step.row * shape.values() + column : nullptr,
+                    .skip = skip});
+  }
+}
+
+template <class AnyRule, class Kernel>
+void apply(Kernel kernel, const AnyRule& op, ThreadShare share, std::vector<DeltaRow>& rows, float* memory) {
+  const OwnStates own(memory, op.shape);
+  const std::int64_t blocks = op.shape.dim / StateShape::kBlock, first = op.which.begin * blocks;
+  for (std::int64_t item = first + share.begin; item < first + share.end; ++item) {
+    rows_of_block(op, item / blocks, item % blocks, own, rows);
+    kernel(rows.data(), std::ssize(rows), op.shape.key_size(), own.current());
   }
 }
 
@@ -219,15 +246,16 @@ void convolve_gated(const KernelTable& kernels, const GatedConvolutionOp& op, Th
     convolve_channels(kernels, op, at, std::min(kMostDim, end - at));
 }
 
-std::size_t rule_floats(const DeltaRuleOp& op) { return static_cast<std::size_t>((2 + op.plan->aside) * block_floats(op.shape)); }
+std::size_t rule_floats(const StateShape& shape, const StatePlan& plan) {
+  return static_cast<std::size_t>((2 + plan.aside) * block_floats(shape));
+}
 
 void apply_rule(const StateKernels& kernels, const DeltaRuleOp& op, ThreadShare share, std::vector<DeltaRow>& rows, float* memory) {
-  const OwnStates own(memory, op.shape);
-  const std::int64_t blocks = op.shape.dim / StateShape::kBlock, first = op.which.begin * blocks;
-  for (std::int64_t item = first + share.begin; item < first + share.end; ++item) {
-    rows_of_block(op, item / blocks, item % blocks, own, rows);
-    kernels.delta_rule(rows.data(), std::ssize(rows), op.shape.dim, own.current());
-  }
+  apply(kernels.delta_rule, op, share, rows, memory);
+}
+
+void apply_rule(const StateKernels& kernels, const ScanOp& op, ThreadShare share, std::vector<DeltaRow>& rows, float* memory) {
+  apply(kernels.scan, op, share, rows, memory);
 }
 
 void gate_heads(const KernelTable& kernels, const HeadGateOp& op, ThreadShare share) {
@@ -239,6 +267,8 @@ void gate_heads(const KernelTable& kernels, const HeadGateOp& op, ThreadShare sh
     if (op.norm) {
       kernels.block_squares(x, op.dim, squares);
       kernels.scale_mul(x, kernels.inverse_rms(squares, op.dim, op.epsilon), op.norm, op.dim, x);
+    }
+    if (op.norm || op.silu) {
       kernels.activate(Activation::kSilu, gate, x, op.dim, x);
       continue;
     }

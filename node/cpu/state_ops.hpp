@@ -19,10 +19,11 @@ void make_state_inputs(const KernelTable& kernels, const StateInputsOp& op, Thre
 /// The heads of `share`, counted through those of the operation, for all rows.
 void convolve_gated(const KernelTable& kernels, const GatedConvolutionOp& op, ThreadShare share);
 
-/// Floats of memory that a thread needs for the rule.
-std::size_t rule_floats(const DeltaRuleOp& op);
-/// The blocks of `share`, counted through all heads of the operation. `rows`: memory for the steps of a head.
+/// Floats of memory that a thread needs for the rule, or for a scan.
+std::size_t rule_floats(const StateShape& shape, const StatePlan& plan);
+// The blocks of `share`, counted through all heads of the operation. `rows`: memory for the steps of a head.
 void apply_rule(const StateKernels& kernels, const DeltaRuleOp& op, ThreadShare share, std::vector<DeltaRow>& rows, float* memory);
+void apply_rule(const StateKernels& kernels, const ScanOp& op, ThreadShare share, std::vector<DeltaRow>& rows, float* memory);
 
 /// The heads of `share`, counted through all rows of the operation.
 void gate_heads(const KernelTable& kernels, const HeadGateOp& op, ThreadShare share);

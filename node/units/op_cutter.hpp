@@ -84,6 +84,9 @@ class OpCutter {
   void cut_op(const HighestOp& op);
   void cut_op(const StateInputsOp& op);
   void cut_op(const DeltaRuleOp& op);
+  void cut_op(const ScanOp& op);
+  template <class AnyRule>
+  void cut_rule(const AnyRule& op);
   void cut_op(const GatedConvolutionOp& op);
   void cut_op(const HeadGateOp& op);
   void cut_op(const UngateOp& op);

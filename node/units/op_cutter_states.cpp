@@ -51,13 +51,18 @@ void OpCutter::add_by_heads(const AnyOp& op, const Cut& heads) {
   }
 }
 
-void OpCutter::cut_op(const DeltaRuleOp& op) {
+template <class AnyRule>
+void OpCutter::cut_rule(const AnyRule& op) {
   const Cut heads = cut_of(op.shape.heads, 1, shares_.of(UnitShares::kOther));
   const std::int64_t rows = rows_of(*op.plan), width = op.shape.values();
   access(std::array{UnitAccess::whole(op.inputs, float_bytes(rows * op.shape.input_floats()), false),
                     UnitAccess::columns(op.out, rows, width, width, heads.scaled(op.shape.dim), true)});
   add_by_heads(op, heads);
 }
+
+void OpCutter::cut_op(const DeltaRuleOp& op) { cut_rule(op); }
+
+void OpCutter::cut_op(const ScanOp& op) { cut_rule(op); }
 
 void OpCutter::cut_op(const GatedConvolutionOp& op) {
   const Cut heads = cut_of(op.shape.heads, 1, shares_.of(UnitShares::kOther));

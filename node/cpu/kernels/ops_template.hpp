@@ -196,6 +196,10 @@ inline F32x16 activated(F32x16 gate) {
     const F32x16 clamped = min(gate, set1(7.0f));
     return by_sigmoid(clamped, mul(set1(1.702f), clamped));
   }
+  if constexpr (kKind == Activation::kSquaredRelu) {
+    const F32x16 positive = max(gate, set1(0.0f));
+    return mul(positive, positive);
+  }
   return gate;
 }
 
@@ -221,6 +225,8 @@ void activate(Activation activation, const float* gate, const float* up, std::in
       return activate_all<Activation::kGeluTanh>(gate, up, n, y);
     case Activation::kClampedSilu:
       return activate_all<Activation::kClampedSilu>(gate, up, n, y);
+    case Activation::kSquaredRelu:
+      return activate_all<Activation::kSquaredRelu>(gate, up, n, y);
     case Activation::kNone:
       return activate_all<Activation::kNone>(gate, up, n, y);
   }

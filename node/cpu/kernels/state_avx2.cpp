@@ -4,6 +4,6 @@
 
 namespace yamata::cpu {
 
-constinit const StateKernels YAMATA_STATE_TABLE(avx2){convolve, delta_rule};
+constinit const StateKernels YAMATA_STATE_TABLE(avx2){convolve, delta_rule, scan};
 
 }  // namespace yamata::cpu

@@ -7,7 +7,7 @@
 
 namespace yamata::cpu {
 
-/// A step of the gated delta rule for 16 columns of a head's state: its inputs, and where the state comes from and goes to.
+/// A step of the gated delta rule or of a scan for 16 columns of a head's state: its inputs, and where the state comes from and goes to.
 struct DeltaRow {
   const float *k, *q;  ///< [dim]
   const float* v;      ///< [16]
@@ -15,6 +15,7 @@ struct DeltaRow {
   const float* from;  ///< [dim][16]: the state before; null: that of the row before
   float* to;          ///< [dim][16]: the state after; null: not kept
   float* out;         ///< [16]; null: not computed
+  float skip = 0;     ///< of a scan
 };
 
 struct StateKernels {
@@ -23,6 +24,8 @@ struct StateKernels {
   void (*convolve)(const float* const* columns, const float* taps, std::int64_t count, std::int64_t channels, float* y);
   /// The rows in order (see DeltaRuleOp). `dim` is a multiple of 16. `state`: [dim][16], memory for the current state.
   void (*delta_rule)(const DeltaRow* rows, std::int64_t count, std::int64_t dim, float* state);
+  /// The same (see ScanOp); `dim` is that of keys.
+  void (*scan)(const DeltaRow* rows, std::int64_t count, std::int64_t dim, float* state);
 };
 
 #ifdef YAMATA_SIMDE  // as in tables.hpp

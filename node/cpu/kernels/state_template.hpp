@@ -1,5 +1,5 @@
 #pragma once
-// Convolutions, and the gated delta rule. Uses the vector layer that was included before this.
+// Convolutions, the gated delta rule, and Mamba-2's scan. Uses the vector layer that was included before this.
 #include <cstdint>
 
 #include "node/cpu/kernels/state_kernels.hpp"
@@ -91,6 +91,19 @@ void delta_rule(const DeltaRow* rows, std::int64_t count, std::int64_t dim, floa
     const Sums sums = pass(current, row, next, change, dim, after);
     if (row.out) store(row.out, sums.read);
     sum = sums.next;
+    current = after;
+  }
+}
+
+void scan(const DeltaRow* rows, std::int64_t count, std::int64_t dim, float* state) {
+  const float* current = state;
+  for (std::int64_t r = 0; r < count; ++r) {
+    const DeltaRow& row = rows[r];
+    if (row.from) current = row.from;
+    const F32x16 value = load(row.v), change = mul(value, set1(row.strength));
+    float* const after = row.to ? row.to : state;
+    const Sums sums = (row.out ? update<true, false> : update<false, false>)(current, row, row, change, dim, after);
+    if (row.out) store(row.out, fma(set1(row.skip), value, sums.read));
     current = after;
   }
 }

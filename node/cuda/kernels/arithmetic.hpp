@@ -60,6 +60,9 @@ YAMATA_DEVICE float activated(Activation activation, float g, float u, bool gate
       if (gated) u = larger(u < 7.0f ? u : 7.0f, -7.0f) + 1.0f;
       break;
     }
+    case Activation::kSquaredRelu:
+      g = larger(g, 0.0f) * larger(g, 0.0f);
+      break;
   }
   return gated ? g * u : g;
 }

@@ -219,26 +219,28 @@ struct StateInputsArgs {
   std::int64_t channels;
   const float* gates;
   std::int64_t gates_row, gates_before, gates_each, gates_step, gates_decay;
-  std::int64_t heads, key_heads, dim;
+  std::int64_t heads, key_heads, dim, key_dim;
+  std::int64_t scan;  ///< 0: no
   std::int64_t key_begin, key_end, head_begin, head_end;
-  const float* taps[3];
+  const float *taps[3], *offsets[3];
   const float *rate, *bias;
   const DeviceStep* steps;
   std::int64_t step_count, inputs;
   float *columns, *updates, *out;
 };
 
-/// DeltaRuleOp.
+/// DeltaRuleOp, ScanOp.
 struct DeltaRuleArgs {
   const float *inputs, *updates;
   float *states, *aside;
   const DeviceStep* steps;
   std::int64_t step_count, states_kept;
-  std::int64_t heads, key_heads, dim;
+  std::int64_t heads, key_heads, dim, key_dim;
   std::int64_t first_head, first_key_head, layer_keys, sharing;
   std::int64_t cyclic;  ///< 0: no
   std::int64_t head_begin, head_end;
   float* out;
+  const float* skip;  ///< of a scan
 };
 
 /// GatedConvolutionOp.
@@ -260,6 +262,7 @@ struct HeadGateArgs {
   const float* norm;  ///< [dim], or null
   float epsilon;
   std::int64_t begin, end;
+  std::int64_t silu;  ///< 0: no
 };
 
 /// UngateOp.
@@ -321,6 +324,7 @@ struct DeviceKernels {
   void (*merge)(const MergeArgs&, Stream);
   void (*state_inputs)(const StateInputsArgs&, Stream);
   void (*delta_rule)(const DeltaRuleArgs&, Stream);
+  void (*scan)(const DeltaRuleArgs&, Stream);
   void (*gated_convolution)(const GatedConvolutionArgs&, Stream);
   void (*gate_heads)(const HeadGateArgs&, Stream);
   void (*ungate)(const UngateArgs&, Stream);

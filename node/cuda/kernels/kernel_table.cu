@@ -21,9 +21,31 @@ namespace {
 
 constexpr DeviceKernels make_table() {
   using namespace YAMATA_DEVICE_SET;
-  DeviceKernels t{{},         make_input, encode,       decode, copy,       gather,    add_bias,     norm,       resize,
-                  add,        scale,      highest,      store,  attend,     merge,     state_inputs, delta_rule, gated_convolution,
-                  gate_heads, ungate,     index_scores, pick,   raise_flag, await_flag};
+  DeviceKernels t{{},
+                  make_input,
+                  encode,
+                  decode,
+                  copy,
+                  gather,
+                  add_bias,
+                  norm,
+                  resize,
+                  add,
+                  scale,
+                  highest,
+                  store,
+                  attend,
+                  merge,
+                  state_inputs,
+                  delta_rule,
+                  scan_states,
+                  gated_convolution,
+                  gate_heads,
+                  ungate,
+                  index_scores,
+                  pick,
+                  raise_flag,
+                  await_flag};
   t.formats[static_cast<int>(TensorType::F32)] = &kF32;
   t.formats[static_cast<int>(TensorType::F16)] = &kF16;
   t.formats[static_cast<int>(TensorType::BF16)] = &kBF16;

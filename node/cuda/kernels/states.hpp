@@ -32,36 +32,43 @@ YAMATA_DEVICE const float* state_column(const StateInputsArgs& a, std::int32_t c
   return column == DeviceStep::kZero ? nullptr : a.x + (DeviceStep::kZero - 1 - column) * a.channels;
 }
 
-/// A head of the convolution for one row: silu of the sums, of queries and keys divided by its length.
-YAMATA_DEVICE void convolve_head(const StateInputsArgs& a, const DeviceStep& step, std::int64_t first, const float* taps, double length,
-                                 float* out) {
+/// A head of the convolution.
+struct ConvolvedHead {
+  std::int64_t dim, first;      ///< its size, and its first channel
+  const float *taps, *offsets;  ///< its own; `offsets` may be null
+  double length;                ///< it is divided by its length and multiplied by this; 0: it stays as it is
+};
+
+/// A head for one row: silu of the sums.
+YAMATA_DEVICE void convolve_head(const StateInputsArgs& a, const DeviceStep& step, const ConvolvedHead& head, float* out) {
   double squares = 0;
-  for (std::int64_t block = 0; block < divide_up(a.dim, simt::kWarp); ++block) {
+  for (std::int64_t block = 0; block < divide_up(head.dim, simt::kWarp); ++block) {
     const std::int64_t d = block * simt::kWarp + simt::lane();
     float value = 0;
-    if (simt::within(d, a.dim)) {
+    if (simt::within(d, head.dim)) {
       for (int tap = 0; tap < kStateTaps; ++tap) {
         const float* column = state_column(a, step.columns[kStateTaps - 1 - tap]);
-        const float x = column ? column[first + d] : 0.0f, weight = taps[d * kStateTaps + tap];
+        const float x = column ? column[head.first + d] : 0.0f, weight = head.taps[d * kStateTaps + tap];
         value = tap == 0 ? weight * x : simt::fma(weight, x, value);
       }
+      if (head.offsets) value += head.offsets[d];
       value = activated(Activation::kSilu, value, 1.0f, false);
       out[d] = value;
     }
     squares += static_cast<double>(block_square(value));
   }
-  if (length == 0) return;
-  const auto scale = static_cast<float>(length / simt::square_root(squares + static_cast<double>(1e-6f)));
-  for (std::int64_t d = simt::lane(); d < a.dim; d += simt::kWarp) out[d] *= scale;
+  if (head.length == 0) return;
+  const auto scale = static_cast<float>(head.length / simt::square_root(squares + static_cast<double>(1e-6f)));
+  for (std::int64_t d = simt::lane(); d < head.dim; d += simt::kWarp) out[d] *= scale;
 }
 
 /// Decay and strength of a head for one row.
 YAMATA_DEVICE void make_gates(const StateInputsArgs& a, std::int64_t row, std::int64_t head, float* decay) {
   const std::int64_t number = head + a.gates_before;
   const float* gates = a.gates + row * a.gates_row + number / a.gates_each * a.gates_step + number % a.gates_each;
-  const double rate = static_cast<double>(a.rate[head]);
-  decay[0] = exponential(static_cast<float>(rate * softplus(gates[a.gates_decay] + a.bias[head])));
-  decay[a.heads] = 1.0f / (1.0f + exponential(-gates[0]));
+  const double rate = static_cast<double>(a.rate[head]), time = softplus(gates[a.gates_decay] + a.bias[head]);
+  decay[0] = exponential(static_cast<float>(rate * time));
+  decay[a.heads] = a.scan ? static_cast<float>(time) : 1.0f / (1.0f + exponential(-gates[0]));
 }
 
 /// One warp for a head of the convolution in one step.
@@ -70,18 +77,19 @@ YAMATA_KERNEL void YAMATA_BOUNDS(simt::kWarp) prepare_states(const StateInputsAr
   const std::int64_t item = simt::block_x(), keys = a.key_end - a.key_begin;
   const int part = item < keys ? 0 : item < 2 * keys ? 1 : 2;
   const std::int64_t head = part == 2 ? a.head_begin + item - 2 * keys : a.key_begin + item - part * keys;
-  const std::int64_t first = part * a.key_heads * a.dim + head * a.dim, updates = (a.key_heads + a.heads) * a.dim + 2 * a.heads;
-  const std::int64_t inputs = updates + a.key_heads * a.dim;
-  const std::int64_t at = part == 0 ? updates + head * a.dim : first - a.key_heads * a.dim, gate = updates - 2 * a.heads + head;
+  const std::int64_t dim = part == 2 ? a.dim : a.key_dim, within = head * dim, all_keys = a.key_heads * a.key_dim;
+  const std::int64_t first = part * all_keys + within, updates = all_keys + a.heads * a.dim + 2 * a.heads, inputs = updates + all_keys;
+  const std::int64_t at = part == 0 ? updates + within : first - all_keys, gate = updates - 2 * a.heads + head;
   if (step.row >= 0) {
     float* out = a.out + step.row * inputs;
-    const double length = part == 0 ? 1.0 / simt::square_root(static_cast<double>(a.dim)) : part == 1 ? 1.0 : 0.0;
-    convolve_head(a, step, first, a.taps[part] + head * a.dim * kStateTaps, length, out + at);
+    const double length = part == 2 || a.scan ? 0.0 : part == 1 ? 1.0 : 1.0 / simt::square_root(static_cast<double>(dim));
+    const float* offsets = a.offsets[part] ? a.offsets[part] + within : nullptr;
+    convolve_head(a, step, {dim, first, a.taps[part] + within * kStateTaps, offsets, length}, out + at);
     if (part == 2 && simt::lane() == 0) make_gates(a, step.row, head, out + gate);
     if (step.input >= 0) {
       float *column = a.columns + step.input * a.channels + first, *update = a.updates + step.input * updates;
       const float* own = state_column(a, step.columns[0]) + first;
-      for (std::int64_t d = simt::lane(); d < a.dim; d += simt::kWarp) {
+      for (std::int64_t d = simt::lane(); d < dim; d += simt::kWarp) {
         column[d] = own[d];
         if (part > 0) update[at + d] = out[at + d];
       }
@@ -92,7 +100,7 @@ YAMATA_KERNEL void YAMATA_BOUNDS(simt::kWarp) prepare_states(const StateInputsAr
   for (int back = 0; back < 3; ++back) {
     const float* column = state_column(a, step.columns[back]);
     float* kept = a.columns + (a.inputs + 3 * step.keep + 2 - back) * a.channels + first;
-    for (std::int64_t d = simt::lane(); d < a.dim; d += simt::kWarp) kept[d] = column ? column[first + d] : 0.0f;
+    for (std::int64_t d = simt::lane(); d < dim; d += simt::kWarp) kept[d] = column ? column[first + d] : 0.0f;
   }
 }
 
@@ -101,8 +109,8 @@ struct StateColumnStep {
   const float *k, *q;
   float v, decay, strength;
 
-  /// The state after it, from that before (null: zeros); returns the sum of it times the query.
-  YAMATA_DEVICE float update(const float* before, float* after, std::int64_t dim) const {
+  /// What the rule adds, times the key, to the state before (null: zeros).
+  YAMATA_DEVICE float change(const float* before, std::int64_t dim) const {
     float sums[kStateSums];
     for (std::int64_t i = 0; i < dim; i += kStateSums) {
       YAMATA_UNROLL
@@ -111,8 +119,12 @@ struct StateColumnStep {
         sums[p] = i == 0 ? decayed * k[p] : simt::fma(decayed, k[i + p], sums[p]);
       }
     }
-    const float change = (v - ((sums[0] + sums[1]) + (sums[2] + sums[3]))) * strength;
-    for (float& sum : sums) sum = 0;
+    return (v - ((sums[0] + sums[1]) + (sums[2] + sums[3]))) * strength;
+  }
+
+  /// The state after it; returns the sum of it times the query.
+  YAMATA_DEVICE float update(const float* before, float change, float* after, std::int64_t dim) const {
+    float sums[kStateSums] = {};
     for (std::int64_t i = 0; i < dim; i += kStateSums) {
       YAMATA_UNROLL
       for (int p = 0; p < kStateSums; ++p) {
@@ -127,15 +139,16 @@ struct StateColumnStep {
 };
 
 /// A thread for each column of a state. No thread reads what another writes.
-YAMATA_KERNEL void YAMATA_BOUNDS(simt::kWarp) apply_delta_rule(const DeltaRuleArgs a) {
+template <bool kScan>
+YAMATA_KERNEL void YAMATA_BOUNDS(simt::kWarp) apply_rule(const DeltaRuleArgs a) {
   const std::int64_t columns = a.head_begin * a.dim + static_cast<std::int64_t>(simt::block_x()) * simt::kWarp + simt::thread();
   if (!simt::within(columns, a.head_end * a.dim)) return;
-  const std::int64_t head = columns / a.dim, place = columns / kStateColumns * kStateColumns * a.dim + columns % kStateColumns;
+  const std::int64_t head = columns / a.dim, place = columns / kStateColumns * kStateColumns * a.key_dim + columns % kStateColumns;
   const std::int64_t in_layer = a.first_head + head;
-  const std::int64_t key = ((a.cyclic ? in_layer % a.layer_keys : in_layer / a.sharing) - a.first_key_head) * a.dim;
-  const std::int64_t state = a.heads * a.dim * a.dim, keys = a.key_heads * a.dim, values = a.heads * a.dim;
+  const std::int64_t key = ((a.cyclic ? in_layer % a.layer_keys : in_layer / a.sharing) - a.first_key_head) * a.key_dim;
+  const std::int64_t values = a.heads * a.dim, state = values * a.key_dim, keys = a.key_heads * a.key_dim;
   const std::int64_t updates = keys + values + 2 * a.heads, gates = keys + values + head;
-  float* const own = simt::shared<float>() + simt::thread() / kStateColumns * a.dim * kStateColumns + simt::thread() % kStateColumns;
+  float* const own = simt::shared<float>() + simt::thread() / kStateColumns * a.key_dim * kStateColumns + simt::thread() % kStateColumns;
   const float* current = own;
   for (std::int64_t s = 0; s < a.step_count; ++s) {
     const DeviceStep step = a.steps[s];
@@ -149,8 +162,9 @@ YAMATA_KERNEL void YAMATA_BOUNDS(simt::kWarp) apply_delta_rule(const DeltaRuleAr
                                            : own;
     const StateColumnStep one{inputs + key, inputs + (here ? updates + key : key), inputs[keys + columns], inputs[gates],
                               inputs[gates + a.heads]};
-    const float read = one.update(current, after, a.dim);
-    if (here) a.out[step.row * values + columns] = read;
+    const float change = kScan ? one.v * one.strength : one.change(current, a.key_dim);
+    const float read = one.update(current, change, after, a.key_dim);
+    if (here) a.out[step.row * values + columns] = kScan ? simt::fma(a.skip[head], one.v, read) : read;
     current = after;
   }
 }
@@ -202,8 +216,10 @@ YAMATA_KERNEL void YAMATA_BOUNDS(simt::kWarp) gate_head(const HeadGateArgs a) {
     }
     factor = inverse_rms(squares, a.dim, a.epsilon);
   }
-  for (std::int64_t d = simt::lane(); d < a.dim; d += simt::kWarp)
-    x[d] = a.norm ? activated(Activation::kSilu, gate[d], x[d] * factor * a.norm[d], true) : by_sigmoid(x[d], gate[d]);
+  for (std::int64_t d = simt::lane(); d < a.dim; d += simt::kWarp) {
+    const float value = a.norm ? x[d] * factor * a.norm[d] : x[d];
+    x[d] = a.norm || a.silu ? activated(Activation::kSilu, gate[d], value, true) : by_sigmoid(value, gate[d]);
+  }
 }
 
 /// One warp for a head of a row.
@@ -218,11 +234,16 @@ void state_inputs(const StateInputsArgs& a, Stream stream) {
     simt::launch(&prepare_states, {static_cast<unsigned>(heads), static_cast<unsigned>(a.step_count)}, simt::kWarp, 0, stream, a);
 }
 
-void delta_rule(const DeltaRuleArgs& a, Stream stream) {
+template <bool kScan>
+void launch_rule(const DeltaRuleArgs& a, Stream stream) {
   const auto blocks = static_cast<unsigned>(divide_up((a.head_end - a.head_begin) * a.dim, simt::kWarp));
-  const std::size_t shared = static_cast<std::size_t>(simt::kWarp * a.dim) * sizeof(float);
-  if (blocks > 0) simt::launch(&apply_delta_rule, {blocks, 1}, simt::kWarp, shared, stream, a);
+  const std::size_t shared = static_cast<std::size_t>(simt::kWarp * a.key_dim) * sizeof(float);
+  if (blocks > 0) simt::launch(&apply_rule<kScan>, {blocks, 1}, simt::kWarp, shared, stream, a);
 }
+
+void delta_rule(const DeltaRuleArgs& a, Stream stream) { launch_rule<false>(a, stream); }
+
+void scan_states(const DeltaRuleArgs& a, Stream stream) { launch_rule<true>(a, stream); }
 
 void gated_convolution(const GatedConvolutionArgs& a, Stream stream) {
   const auto blocks = static_cast<unsigned>(divide_up(a.end - a.begin, simt::kWarp));

@@ -67,6 +67,7 @@ bool run(OpContext& context, const ReadOp& op);
 bool run(OpContext& context, const PackOp& op);
 bool run(OpContext& context, const StateInputsOp& op);
 bool run(OpContext& context, const DeltaRuleOp& op);
+bool run(OpContext& context, const ScanOp& op);
 bool run(OpContext& context, const GatedConvolutionOp& op);
 bool run(OpContext& context, const HeadGateOp& op);
 bool run(OpContext& context, const UngateOp& op);

@@ -26,6 +26,27 @@ float* columns_of(OpContext& c, const StateShape& shape, const StatePlan& plan, 
   return c.memory.at(memory.columns, count_of((plan.inputs + StateShape::kColumns * plan.states) * shape.channels()));
 }
 
+/// When the host goes on, the device may not have computed it yet, so the unit notes only the end of the list.
+template <class AnyRule>
+DeltaRuleArgs args_of(OpContext& c, const AnyRule& op) {
+  const StateShape& shape = op.shape;
+  const StatePlan& plan = *op.plan;
+  const std::int64_t rows = rows_of(plan);
+  DeltaRuleArgs a{};
+  a.inputs = c.memory.at(op.inputs, count_of(rows * shape.input_floats()));
+  a.updates = c.memory.at(op.memory.updates, count_of(plan.inputs * shape.update_floats()));
+  a.states = c.memory.at(op.memory.states, count_of(plan.states * shape.state_floats()));
+  a.aside = reinterpret_cast<float*>(c.memory.scratch(Scratch::kPartials, count_of(plan.aside * shape.state_floats()) * sizeof(float)));
+  a.steps = steps_of(c, plan), a.step_count = std::ssize(plan.steps), a.states_kept = plan.states;
+  a.heads = shape.heads, a.key_heads = shape.key_heads, a.dim = shape.dim, a.key_dim = shape.key_size(), a.cyclic = shape.cyclic;
+  a.first_head = shape.first_head, a.first_key_head = shape.first_key_head;
+  a.layer_keys = shape.layer_keys(), a.sharing = shape.sharing();
+  a.head_begin = op.which.begin, a.head_end = op.which.end_of(shape.heads);
+  a.out = c.memory.at(op.out, count_of(rows * shape.values()));
+  if (op.finished) c.finished = op.finished;
+  return a;
+}
+
 }  // namespace
 
 bool run(OpContext& c, const StateInputsOp& op) {
@@ -37,11 +58,14 @@ bool run(OpContext& c, const StateInputsOp& op) {
   a.gates = c.memory.at(op.gates, count_of(rows * op.gates_row));
   a.gates_row = op.gates_row, a.gates_before = op.gates_before;
   a.gates_each = op.gates_each, a.gates_step = op.gates_step, a.gates_decay = op.gates_decay;
-  a.heads = shape.heads, a.key_heads = shape.key_heads, a.dim = shape.dim;
+  a.heads = shape.heads, a.key_heads = shape.key_heads, a.dim = shape.dim, a.key_dim = shape.key_size(), a.scan = shape.scan;
   a.key_begin = op.keys.begin, a.key_end = op.keys.end_of(shape.key_heads);
   a.head_begin = op.heads.begin, a.head_end = op.heads.end_of(shape.heads);
-  for (std::size_t part = 0; part < op.taps.size(); ++part)
-    a.taps[part] = c.memory.at(op.taps[part], count_of(taps * (part < 2 ? shape.keys() : shape.values())));
+  for (std::size_t part = 0; part < op.taps.size(); ++part) {
+    const std::int64_t own = part < 2 ? shape.keys() : shape.values();
+    a.taps[part] = c.memory.at(op.taps[part], count_of(taps * own));
+    if (op.offsets[part]) a.offsets[part] = c.memory.at(op.offsets[part], count_of(own));
+  }
   a.rate = c.memory.at(op.rate, count_of(shape.heads)), a.bias = c.memory.at(op.bias, count_of(shape.heads));
   a.steps = steps_of(c, plan), a.step_count = std::ssize(plan.steps), a.inputs = plan.inputs;
   a.columns = columns_of(c, shape, plan, op.memory);
@@ -52,25 +76,17 @@ bool run(OpContext& c, const StateInputsOp& op) {
   return true;
 }
 
-/// When the host goes on, the device may not have computed it yet, so the unit notes only the end of the list.
 bool run(OpContext& c, const DeltaRuleOp& op) {
-  const StateShape& shape = op.shape;
-  const StatePlan& plan = *op.plan;
-  const std::int64_t rows = rows_of(plan);
-  DeltaRuleArgs a{};
-  a.inputs = c.memory.at(op.inputs, count_of(rows * shape.input_floats()));
-  a.updates = c.memory.at(op.memory.updates, count_of(plan.inputs * shape.update_floats()));
-  a.states = c.memory.at(op.memory.states, count_of(plan.states * shape.state_floats()));
-  a.aside = reinterpret_cast<float*>(c.memory.scratch(Scratch::kPartials, count_of(plan.aside * shape.state_floats()) * sizeof(float)));
-  a.steps = steps_of(c, plan), a.step_count = std::ssize(plan.steps), a.states_kept = plan.states;
-  a.heads = shape.heads, a.key_heads = shape.key_heads, a.dim = shape.dim, a.cyclic = shape.cyclic;
-  a.first_head = shape.first_head, a.first_key_head = shape.first_key_head;
-  a.layer_keys = shape.layer_keys(), a.sharing = shape.sharing();
-  a.head_begin = op.which.begin, a.head_end = op.which.end_of(shape.heads);
-  a.out = c.memory.at(op.out, count_of(rows * shape.values()));
-  c.kernels().delta_rule(a, c.stream());
+  c.kernels().delta_rule(args_of(c, op), c.stream());
   c.check("a delta rule");
-  if (op.finished) c.finished = op.finished;
+  return true;
+}
+
+bool run(OpContext& c, const ScanOp& op) {
+  DeltaRuleArgs a = args_of(c, op);
+  a.skip = c.memory.at(op.skip, count_of(op.shape.heads));
+  c.kernels().scan(a, c.stream());
+  c.check("a scan");
   return true;
 }
 
@@ -96,7 +112,7 @@ bool run(OpContext& c, const HeadGateOp& op) {
   const float* norm = op.norm ? c.memory.at(op.norm, count_of(op.dim)) : nullptr;
   c.kernels().gate_heads(
       {c.memory.at(op.x, count_of(op.rows * op.heads * op.dim)), op.rows, op.heads, op.dim, c.memory.at(op.gate, count_of(last)),
-       op.gate_row, op.gate_head, norm, op.epsilon, op.which.begin, op.which.end_of(op.heads)},
+       op.gate_row, op.gate_head, norm, op.epsilon, op.which.begin, op.which.end_of(op.heads), op.silu},
       c.stream());
   c.check("gates of heads");
   return true;

@@ -138,7 +138,8 @@ std::vector<Scene> row_scenes() {
                                 InputShape{2, cols, cols + 1, false, true, true}, InputShape{1, cols, cols, true, false, false},
                                 InputShape{2, cols, cols + 3, false, true, true, Activation::kGeluTanh},
                                 InputShape{2, cols, cols, false, false, true, Activation::kGeluTanh},
-                                InputShape{2, cols, cols, false, true, true, Activation::kClampedSilu}}) {
+                                InputShape{2, cols, cols, false, true, true, Activation::kClampedSilu},
+                                InputShape{2, cols, cols, false, false, true, Activation::kSquaredRelu}}) {
       scenes.push_back({"input of " + std::to_string(cols), [=](const TestDevice& device) { return input_holds(device, s); }});
       if (cols < 64) continue;
       scenes.push_back({"exchange of " + std::to_string(cols), [=](const TestDevice& device) { return exchange_holds(device, s, 64); }});

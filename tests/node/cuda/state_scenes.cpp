@@ -54,37 +54,43 @@ Array<DeviceStep> device_steps(const TestDevice& device) {
 /// For some key heads and heads of `shape`; those of a member of a group, if `before` of its first key head's are on another.
 bool inputs_hold(const TestDevice& device, const StateShape& shape, OpRange keys, OpRange heads, std::int64_t before) {
   LayerMemory layer(device, shape);
-  const std::int64_t each = before > 0 ? 2 : shape.heads, row = before > 0 ? 4 * ((shape.heads + before) / 2 + 1) : 2 * shape.heads;
+  const std::int64_t each = before > 0 ? 2 : shape.heads, decay = shape.scan ? 0 : each;
+  const std::int64_t row = before > 0 ? 4 * ((shape.heads + before) / 2 + 1) : shape.heads + decay;
   const std::vector<float> x = reals(kRows * shape.channels(), 4);
   std::vector<float> gates = reals(kRows * row, 5), out = reals(kRows * shape.input_floats(), 6);
   gates[static_cast<std::size_t>(each)] = 30;  // where the logarithm of the decay's gate is not computed
   const std::array<std::vector<float>, 3> taps{reals(shape.keys() * 4, 7), reals(shape.keys() * 4, 8), reals(shape.values() * 4, 9)};
+  const std::array<std::vector<float>, 3> offsets{reals(shape.keys(), 12), reals(shape.keys(), 13), reals(shape.values(), 14)};
   const std::vector<float> rate = reals(shape.heads, 10), bias = reals(shape.heads, 11);
   const Array<float> device_x = device.array(x), device_gates = device.array(gates), device_out = device.array(out),
                      device_rate = device.array(rate), device_bias = device.array(bias), queries = device.array(taps[0]),
-                     its_keys = device.array(taps[1]), values = device.array(taps[2]);
+                     its_keys = device.array(taps[1]), values = device.array(taps[2]), offset_queries = device.array(offsets[0]),
+                     offset_keys = device.array(offsets[1]), offset_values = device.array(offsets[2]);
   const Array<DeviceStep> steps = device_steps(device);
   StateInputsArgs a{};
   a.x = device_x.data(), a.channels = shape.channels(), a.gates = device_gates.data();
-  a.gates_row = row, a.gates_before = before, a.gates_each = each, a.gates_step = 2 * each, a.gates_decay = each;
-  a.heads = shape.heads, a.key_heads = shape.key_heads, a.dim = shape.dim;
+  a.gates_row = row, a.gates_before = before, a.gates_each = each, a.gates_step = 2 * each, a.gates_decay = decay;
+  a.heads = shape.heads, a.key_heads = shape.key_heads, a.dim = shape.dim, a.key_dim = shape.key_size(), a.scan = shape.scan;
   a.key_begin = keys.begin, a.key_end = keys.end, a.head_begin = heads.begin, a.head_end = heads.end;
   a.taps[0] = queries.data(), a.taps[1] = its_keys.data(), a.taps[2] = values.data();
+  if (shape.scan) a.offsets[0] = offset_queries.data(), a.offsets[1] = offset_keys.data(), a.offsets[2] = offset_values.data();
   a.rate = device_rate.data(), a.bias = device_bias.data();
   a.steps = steps.data(), a.step_count = std::ssize(tree_of_steps()), a.inputs = kInputs;
   a.columns = layer.device_columns.data(), a.updates = layer.device_updates.data(), a.out = device_out.data();
   device.kernels().state_inputs(a, device.stream());
   device.finish();
   const StatePlan plan{tree_of_steps(), kInputs, kStates, kAside};
+  const auto offset = [&](std::size_t part) { return shape.scan ? offsets[part].data() : nullptr; };
   compute_on_core(StateInputsOp{.x = x.data(),
                                 .gates = gates.data(),
                                 .gates_row = row,
                                 .gates_before = before,
                                 .gates_each = each,
                                 .gates_step = 2 * each,
-                                .gates_decay = each,
+                                .gates_decay = decay,
                                 .shape = shape,
                                 .taps = {taps[0].data(), taps[1].data(), taps[2].data()},
+                                .offsets = {offset(0), offset(1), offset(2)},
                                 .rate = rate.data(),
                                 .bias = bias.data(),
                                 .plan = &plan,
@@ -98,27 +104,25 @@ bool inputs_hold(const TestDevice& device, const StateShape& shape, OpRange keys
 bool rule_holds(const TestDevice& device, const StateShape& shape, OpRange heads) {
   LayerMemory layer(device, shape);
   const std::vector<float> inputs = reals(kRows * shape.input_floats(), 4);
+  const std::vector<float> skip = reals(shape.heads, 6);
   std::vector<float> out = reals(kRows * shape.values(), 5);
-  const Array<float> device_inputs = device.array(inputs), device_out = device.array(out);
+  const Array<float> device_inputs = device.array(inputs), device_out = device.array(out), device_skip = device.array(skip);
   const Array<float> aside = device.array(static_cast<std::size_t>(kAside * shape.state_floats()), 7.0f);
   const Array<DeviceStep> steps = device_steps(device);
   DeltaRuleArgs a{};
   a.inputs = device_inputs.data(), a.updates = layer.device_updates.data(), a.states = layer.device_states.data();
   a.aside = aside.data(), a.steps = steps.data(), a.step_count = std::ssize(tree_of_steps()), a.states_kept = kStates;
-  a.heads = shape.heads, a.key_heads = shape.key_heads, a.dim = shape.dim, a.cyclic = shape.cyclic;
+  a.heads = shape.heads, a.key_heads = shape.key_heads, a.dim = shape.dim, a.key_dim = shape.key_size(), a.cyclic = shape.cyclic;
   a.first_head = shape.first_head, a.first_key_head = shape.first_key_head;
   a.layer_keys = shape.layer_keys(), a.sharing = shape.sharing();
-  a.head_begin = heads.begin, a.head_end = heads.end, a.out = device_out.data();
-  device.kernels().delta_rule(a, device.stream());
+  a.head_begin = heads.begin, a.head_end = heads.end, a.out = device_out.data(), a.skip = device_skip.data();
+  (shape.scan ? device.kernels().scan : device.kernels().delta_rule)(a, device.stream());
   device.finish();
   const StatePlan plan{tree_of_steps(), kInputs, kStates, kAside};
-  compute_on_core(DeltaRuleOp{.inputs = inputs.data(),
-                              .shape = shape,
-                              .plan = &plan,
-                              .memory = layer.memory(),
-                              .out = out.data(),
-                              .finished = nullptr,
-                              .which = heads});
+  if (shape.scan)
+    compute_on_core(ScanOp{inputs.data(), shape, &plan, layer.memory(), out.data(), nullptr, heads, skip.data()});
+  else
+    compute_on_core(DeltaRuleOp{inputs.data(), shape, &plan, layer.memory(), out.data(), nullptr, heads});
   return layer.equal() && cpu::bits(device_out.values()) == cpu::bits(out);
 }
 
@@ -145,13 +149,13 @@ bool convolution_holds(const TestDevice& device, const StateShape& shape, OpRang
   return layer.equal() && cpu::bits(device_out.values()) == cpu::bits(out);
 }
 
-bool gates_hold(const TestDevice& device, std::int64_t dim, bool normed) {
+bool gates_hold(const TestDevice& device, std::int64_t dim, bool normed, bool silu) {
   constexpr std::int64_t kHeads = 3;
   std::vector<float> x = reals(kRows * kHeads * dim, 1);
   const std::vector<float> gate = reals(kRows * kHeads * 2 * dim, 2), norm = reals(dim, 3);
   const Array<float> device_x = device.array(x), device_gate = device.array(gate), device_norm = device.array(norm);
   device.kernels().gate_heads({device_x.data(), kRows, kHeads, dim, device_gate.data() + dim, 2 * kHeads * dim, 2 * dim,
-                               normed ? device_norm.data() : nullptr, 1e-5f, 1, 3},
+                               normed ? device_norm.data() : nullptr, 1e-5f, 1, 3, silu},
                               device.stream());
   device.finish();
   compute_on_core(HeadGateOp{.x = x.data(),
@@ -163,7 +167,8 @@ bool gates_hold(const TestDevice& device, std::int64_t dim, bool normed) {
                              .gate_head = 2 * dim,
                              .norm = normed ? norm.data() : nullptr,
                              .epsilon = 1e-5f,
-                             .which = {1, 3}});
+                             .which = {1, 3},
+                             .silu = silu});
   return cpu::bits(device_x.values()) == cpu::bits(x);
 }
 
@@ -194,14 +199,27 @@ std::vector<Scene> state_scenes() {
                           return rule_holds(device, shape, {0, heads}) && rule_holds(device, shape, {1, 2});
                         }});
     }
+    const StateShape scan{.heads = 6, .key_heads = 2, .dim = dim, .key_dim = 80 - dim, .scan = true};
+    for (const StateShape& shape : {scan, scan.some(1, 5), scan.some(3, 6)}) {
+      const std::int64_t keys = shape.key_heads, heads = shape.heads;
+      scenes.push_back(
+          {"inputs of a scan", [=](const TestDevice& device) {
+             return inputs_hold(device, shape, {0, keys}, {0, heads}, 0) && inputs_hold(device, shape, {keys - 1, keys}, {1, heads}, 0);
+           }});
+      scenes.push_back({"scan", [=](const TestDevice& device) {
+                          return rule_holds(device, shape, {0, heads}) && rule_holds(device, shape, {1, 2});
+                        }});
+    }
     for (const std::int64_t taps : {2, 3, 4}) {
       scenes.push_back({"gated convolution", [=](const TestDevice& device) {
                           const StateShape shape{.heads = 5, .dim = dim, .taps = taps};
                           return convolution_holds(device, shape, {0, 5}) && convolution_holds(device, shape, {1, 3});
                         }});
     }
-    for (const bool normed : {false, true})
-      scenes.push_back({"gates of heads", [=](const TestDevice& device) { return gates_hold(device, dim, normed); }});
+    for (const auto& [normed, silu] : {std::pair{false, false}, {false, true}, {true, false}}) {
+      scenes.push_back({"gates of heads",
+                        [=, normed = normed, silu = silu](const TestDevice& device) { return gates_hold(device, dim, normed, silu); }});
+    }
     scenes.push_back({"heads beside gates", [=](const TestDevice& device) { return ungate_holds(device, dim); }});
   }
   return scenes;

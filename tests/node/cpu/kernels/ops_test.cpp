@@ -146,12 +146,15 @@ double exact(Activation activation, double g) {
       return g / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (g + 0.044715 * g * g * g)));  // half of 1 + tanh
     case Activation::kClampedSilu:
       return std::min(g, 7.0) / (1 + std::exp(-1.702 * std::min(g, 7.0)));
+    case Activation::kSquaredRelu:
+      return g > 0 ? g * g : 0;
     case Activation::kNone:
       break;
   }
   return g;
 }
-constexpr Activation kActivations[] = {Activation::kNone, Activation::kSilu, Activation::kGeluTanh, Activation::kClampedSilu};
+constexpr Activation kActivations[] = {Activation::kNone, Activation::kSilu, Activation::kGeluTanh, Activation::kClampedSilu,
+                                       Activation::kSquaredRelu};
 
 TEST(Activate, agrees_with_double_and_between_instruction_sets) {
   std::vector<float> gate;

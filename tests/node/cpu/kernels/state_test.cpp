@@ -1,4 +1,4 @@
-// The gated delta rule: the same bits everywhere, and correct numbers.
+// The gated delta rule, and Mamba-2's scan: the same bits everywhere, and correct numbers.
 #include <cmath>
 
 #include "node/state_op.hpp"
@@ -13,7 +13,7 @@ constexpr std::int64_t kColumns = StateShape::kBlock;
 /// Rows of one block: a chain from a state, then a row from the state of the second one, which was kept.
 class Rule {
  public:
-  explicit Rule(std::int64_t dim) : dim_(dim) {
+  explicit Rule(std::int64_t dim, bool scan = false) : dim_(dim), scan_(scan) {
     Random random(kSeed);
     const auto n = static_cast<std::size_t>(dim);
     keys_ = random_floats(random, kRows * n), queries_ = random_floats(random, kRows * n);
@@ -30,7 +30,7 @@ class Rule {
     rows[0].from = before_.data();
     rows[1].to = kept.data();
     rows[3].from = kept.data(), rows[3].to = last.data();
-    table.delta_rule(rows.data(), kRows, dim_, state.data());
+    (scan_ ? table.scan : table.delta_rule)(rows.data(), kRows, dim_, state.data());
     out.insert(out.end(), kept.begin(), kept.end());
     out.insert(out.end(), last.begin(), last.end());
     return out;
@@ -44,12 +44,12 @@ class Rule {
       for (std::size_t c = 0; c < kColumns; ++c) {
         double found = 0, read = 0;
         for (std::size_t i = 0; i < dim(); ++i) found += (state[i * kColumns + c] *= decay(r)) * static_cast<double>(keys_[r * dim() + i]);
-        const double change = (static_cast<double>(values_[r * kColumns + c]) - found) * strength(r);
+        const double value = static_cast<double>(values_[r * kColumns + c]), change = (value - (scan_ ? 0 : found)) * strength(r);
         for (std::size_t i = 0; i < dim(); ++i) {
           state[i * kColumns + c] += static_cast<double>(keys_[r * dim() + i]) * change;
           read += state[i * kColumns + c] * static_cast<double>(queries_[r * dim() + i]);
         }
-        out.push_back(read);
+        out.push_back(read + (scan_ ? kSkip * value : 0));
       }
       if (r == 1) kept = state;
     }
@@ -58,6 +58,7 @@ class Rule {
 
  private:
   static constexpr std::size_t kRows = 4;
+  static constexpr double kSkip = 0.75;
   std::size_t dim() const { return static_cast<std::size_t>(dim_); }
   double decay(std::size_t r) const { return static_cast<double>(0.5f + 0.5f * std::abs(gates_[2 * r])); }
   double strength(std::size_t r) const { return static_cast<double>(std::abs(gates_[2 * r + 1])); }
@@ -69,10 +70,12 @@ class Rule {
             .strength = static_cast<float>(strength(r)),
             .from = nullptr,
             .to = nullptr,
-            .out = out.data() + r * kColumns};
+            .out = out.data() + r * kColumns,
+            .skip = static_cast<float>(kSkip)};
   }
 
   std::int64_t dim_;
+  bool scan_;
   std::vector<float> keys_, queries_, values_, gates_, before_;
 };
 
@@ -85,11 +88,22 @@ TEST(DeltaRule, equals_scalar_bit_for_bit) {
   }
 }
 
-TEST(DeltaRule, follows_its_definition) {
-  Rule rule(128);
-  const std::vector<float> found = rule.compute(state_kernels(Isa::kScalar));
-  const std::vector<double> expected = rule.reference();
-  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(static_cast<double>(found[i]), expected[i], 1e-4) << i;
+TEST(Scan, equals_scalar_bit_for_bit) {
+  for (const NamedStateKernels& t : state_kernels_under_test()) {
+    for (const std::int64_t dim : {16, 48, 128, 256}) {
+      Rule scan(dim, true);
+      EXPECT_EQ(scan.compute(*t.table), scan.compute(state_kernels(Isa::kScalar))) << t.name << " " << dim;
+    }
+  }
+}
+
+TEST(DeltaRuleAndScan, follow_their_definitions) {
+  for (const bool scan : {false, true}) {
+    Rule rule(128, scan);
+    const std::vector<float> found = rule.compute(state_kernels(Isa::kScalar));
+    const std::vector<double> expected = rule.reference();
+    for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(static_cast<double>(found[i]), expected[i], 1e-4) << i;
+  }
 }
 
 TEST(Convolution, equals_scalar_and_its_definition) {
