@@ -63,7 +63,7 @@ void print_model(const gguf::File& file, const Hyperparameters& h) {
     print_out("  sparse attention to {} tokens, picked by an index of {} cached values\n", h.layer.picked, h.layer.index_dim);
   const std::int64_t recurrent = recurrent_layers(h, {0, h.layers});
   const auto state_bytes = static_cast<double>(StateStore::bytes_for(h.state, recurrent, {.inputs = 0, .states = 1}));
-  const char* mixer = h.state.key_heads > 0 ? "a gated delta rule" : "a short convolution";
+  const char* mixer = h.state.scan ? "Mamba-2" : h.state.key_heads > 0 ? "a gated delta rule" : "a short convolution";
   if (recurrent > 0) print_out("  {} in {} layers, with {:.1f} MiB in a state\n", mixer, recurrent, state_bytes / (1 << 20));
   if (windowed > 0) print_out("  {} of {} tokens in {} layers\n", h.chunked ? "chunks" : "a sliding window", h.layer.window, windowed);
   if (h.nextn_layers > 0) print_out("  multi-token prediction (MTP) layers: {}; --mtp guesses with the first\n", h.nextn_layers);

@@ -77,7 +77,7 @@ RunDemand ModelTimer::demand(int width, int context) const {
     d.float_ops += 4.0 * static_cast<double>(layers * h_.heads * h_.of_window(windowed).head_dim) * width * seen;
   };
   const double cells = context + width, seen = context + (width + 1) / 2.0, window = static_cast<double>(spec.window);
-  attend(false, h_.layers - windowed - recurrent, cells, seen);
+  attend(false, attending_layers(h_, all) - windowed, cells, seen);
   attend(true, windowed, std::min(cells, window + width - 1), std::min(seen, window));
   return d;
 }

@@ -117,6 +117,7 @@ std::vector<double> layer_costs(const gguf::File& file, const Hyperparameters& h
   // its state.
   const auto attention = [&](const LayerSpec& layer) {
     if (layer.recurrent()) return 2.0 * sizeof(float) * static_cast<double>(h.state.state_floats()) * generated;
+    if (!layer.attends()) return 0.0;
     const auto read = [&](std::int64_t most) {
       const double seen = most > 0 ? std::min(text, static_cast<double>(most)) : text;
       return work.cache_bytes_per_token * seen * (text - seen / 2);

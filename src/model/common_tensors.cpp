@@ -8,13 +8,13 @@ using enum TensorRole;
 using enum Holder;
 using enum Extent;
 
-bool has_attention_norm(const LayerSpec& spec) { return spec.attention_norm != NormKind::kNone; }
-bool has_ffn_norm(const LayerSpec& spec) { return spec.ffn_norm != NormKind::kNone; }
+bool has_attention_norm(const LayerSpec& spec) { return spec.attention_norm != NormKind::kNone && spec.mixer != Mixer::kNone; }
+bool has_ffn_norm(const LayerSpec& spec) { return spec.ffn_norm != NormKind::kNone && spec.feeds; }
 bool has_attention_norm_bias(const LayerSpec& spec) { return spec.attention_norm == NormKind::kLayer; }
 bool has_ffn_norm_bias(const LayerSpec& spec) { return spec.ffn_norm == NormKind::kLayer; }
 bool has_attention_post_norm(const LayerSpec& spec) { return spec.attention_post_norm != NormKind::kNone; }
 bool has_ffn_post_norm(const LayerSpec& spec) { return spec.ffn_post_norm != NormKind::kNone; }
-bool attends(const LayerSpec& spec) { return spec.mixer == Mixer::kAttention; }
+bool attends(const LayerSpec& spec) { return spec.attends(); }
 bool norms_heads(const LayerSpec& spec) { return attends(spec) && spec.qk_norm == QkNorm::kHead; }
 bool norms_own_keys(const LayerSpec& spec) { return norms_heads(spec) && !spec.reads_cache; }
 /// All heads have weights together: of one norm of them all, or of a norm each.
@@ -32,12 +32,16 @@ bool has_gated_queries(const LayerSpec& spec) { return spec.output_gate; }
 bool has_delta_rule(const LayerSpec& spec) { return spec.mixer == Mixer::kDeltaRule; }
 bool has_joint_gates(const LayerSpec& spec) { return has_delta_rule(spec) && spec.joint_gates; }
 bool has_separate_gates(const LayerSpec& spec) { return has_delta_rule(spec) && !spec.joint_gates; }
+bool has_scan(const LayerSpec& spec) { return spec.mixer == Mixer::kScan; }
 bool has_convolution(const LayerSpec& spec) { return spec.mixer == Mixer::kConvolution; }
 bool has_sinks(const LayerSpec& spec) { return spec.sinks; }
 bool is_dense(const LayerSpec& spec) { return spec.has_dense(); }
 bool is_gated(const LayerSpec& spec) { return spec.has_dense() && spec.gated; }
 bool has_experts(const LayerSpec& spec) { return spec.experts > 0; }
+bool has_expert_gates(const LayerSpec& spec) { return spec.experts > 0 && spec.gated; }
+bool has_latent_experts(const LayerSpec& spec) { return spec.experts > 0 && spec.expert_dim > 0; }
 bool has_shared(const LayerSpec& spec) { return spec.experts > 0 && spec.shared_ffn > 0; }
+bool has_gate_of_shared(const LayerSpec& spec) { return has_shared(spec) && spec.gated; }
 bool has_both(const LayerSpec& spec) { return spec.experts > 0 && spec.dense_beside; }
 bool has_layer_inputs(const LayerSpec& spec) { return spec.input_dim > 0; }
 bool scales_output(const LayerSpec& spec) { return spec.scales_output; }
@@ -57,13 +61,14 @@ constexpr TensorRow matrix(TensorRole role, const char* name, Extent rows, Exten
                            Fusion fusion = Fusion::kNone, const char* fused = nullptr) {
   return {.role = role, .name = name, .holder = kLayer, .rows = rows, .cols = cols, .present = present, .fusion = fusion, .fused = fused};
 }
-constexpr TensorRow per_expert(TensorRole role, const char* name, const char* single, Extent rows, Extent cols) {
-  TensorRow row = matrix(role, name, rows, cols, has_experts);
+constexpr TensorRow per_expert(TensorRole role, const char* name, const char* single, Extent rows, Extent cols,
+                               bool (*present)(const LayerSpec&) = has_experts) {
+  TensorRow row = matrix(role, name, rows, cols, present);
   row.copies = Copies::kPerExpert, row.single = single;
   return row;
 }
-constexpr TensorRow half_expert(TensorRole role, const char* name, const char* single) {
-  TensorRow row = per_expert(role, name, single, kExpertFfn, kDim);
+constexpr TensorRow half_expert(TensorRole role, const char* name, const char* single, bool (*present)(const LayerSpec&)) {
+  TensorRow row = per_expert(role, name, single, kExpertFfn, kExpertInput, present);
   row.fusion = Fusion::kExpertGateUp, row.fused = "ffn_gate_up_exps.weight";
   return row;
 }
@@ -71,6 +76,9 @@ constexpr TensorRow per_head(TensorRole role, const char* name, Extent rows, Ext
   TensorRow row = matrix(role, name, rows, cols, is_latent);
   row.copies = Copies::kPerHead, row.single = "attn_kv_b.weight";
   return row;
+}
+constexpr TensorRow scanned(TensorRole role, Extent rows) {
+  return matrix(role, "ssm_in.weight", rows, kDim, has_scan, Fusion::kScan, "ssm_in.weight");
 }
 constexpr TensorRow of_first_stage(TensorRole role, const char* name, Extent rows, Extent cols) {
   return {.role = role, .name = name, .holder = kFirstStage, .rows = rows, .cols = cols, .present = has_layer_inputs};
@@ -114,6 +122,18 @@ constexpr TensorRow kTensors[] = {
     vector(kDecayBias, "ssm_dt.bias", kStateHeads, has_delta_rule),
     vector(kStateNorm, "ssm_norm.weight", kStateDim, has_delta_rule),
     matrix(kStateOut, "ssm_out.weight", kDim, kStateValues, has_delta_rule),
+    scanned(kConvolvedGate, kStateValues),
+    scanned(kRuleValues, kStateValues),
+    scanned(kRuleKeys, kStateKeys),
+    scanned(kRuleQueries, kStateKeys),
+    scanned(kDecay, kStateHeads),
+    vector(kConvolutionTaps, "ssm_conv1d.weight", kChannelTaps, has_scan),
+    bias(kConvolutionBias, "ssm_conv1d.bias", kChannels, has_scan),
+    vector(kDecayRate, "ssm_a", kStateHeads, has_scan),
+    vector(kDecayBias, "ssm_dt.bias", kStateHeads, has_scan),
+    vector(kStateSkip, "ssm_d", kStateHeads, has_scan),
+    vector(kStateNorm, "ssm_norm.weight", kStateValues, has_scan),
+    matrix(kStateOut, "ssm_out.weight", kDim, kStateValues, has_scan),
     matrix(kConvolutionGate, "shortconv.in_proj.weight", kStateValues, kDim, has_convolution, Fusion::kConvolution,
            "shortconv.in_proj.weight"),
     matrix(kConvolvedGate, "shortconv.in_proj.weight", kStateValues, kDim, has_convolution, Fusion::kConvolution,
@@ -144,14 +164,16 @@ constexpr TensorRow kTensors[] = {
     matrix(kRouter, "ffn_gate_inp.weight", kExperts, kDim, has_experts),
     bias(kRouterBias, "ffn_gate_inp.bias", kExperts, has_experts),
     bias(kChoiceBias, "exp_probs_b.bias", kExperts, has_experts),
-    half_expert(kExpertGate, "ffn_gate_exps.weight", "ffn_gate.{}.weight"),
-    half_expert(kExpertUp, "ffn_up_exps.weight", "ffn_up.{}.weight"),
-    per_expert(kExpertDown, "ffn_down_exps.weight", "ffn_down.{}.weight", kDim, kExpertFfn),
+    half_expert(kExpertGate, "ffn_gate_exps.weight", "ffn_gate.{}.weight", has_expert_gates),
+    half_expert(kExpertUp, "ffn_up_exps.weight", "ffn_up.{}.weight", has_experts),
+    per_expert(kExpertDown, "ffn_down_exps.weight", "ffn_down.{}.weight", kExpertDim, kExpertFfn),
+    matrix(kExpertLatent, "ffn_latent_down.weight", kExpertInput, kDim, has_latent_experts),
+    matrix(kExpertResult, "ffn_latent_up.weight", kDim, kExpertInput, has_latent_experts),
     expert_bias(kExpertGateBias, "ffn_gate_exps.bias", kExpertFfn),
     expert_bias(kExpertUpBias, "ffn_up_exps.bias", kExpertFfn),
     expert_bias(kExpertDownBias, "ffn_down_exps.bias", kDim),
     vector(kSharedScore, "ffn_gate_inp_shexp.weight", kDim, has_shared_gate),
-    matrix(kSharedGate, "ffn_gate_shexp.weight", kSharedFfn, kDim, has_shared),
+    matrix(kSharedGate, "ffn_gate_shexp.weight", kSharedFfn, kDim, has_gate_of_shared),
     matrix(kSharedUp, "ffn_up_shexp.weight", kSharedFfn, kDim, has_shared),
     matrix(kSharedDown, "ffn_down_shexp.weight", kDim, kSharedFfn, has_shared),
     vector(kRouterScale, "ffn_gate_inp.scale", kDim, has_both),

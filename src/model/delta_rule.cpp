@@ -26,7 +26,7 @@ void LayerOps::add_gate(std::int64_t rows) {
                             .gate_head = 2 * h_.head_dim});
 }
 
-/// The products of a rule's input: queries, keys and values side by side, gates of the results, strengths and decays.
+/// The products of a rule's or a scan's input: queries, keys and values side by side, gates of the results, strengths and decays.
 LinearOp LayerOps::rule_products(const LayerSpec& spec, const WeightSet& w, LinearOp input) const {
   const StateShape& shape = shard_.state();
   float *columns = buffers_.convolved.data(), *gates = buffers_.state_gates.data();
@@ -39,7 +39,9 @@ LinearOp LayerOps::rule_products(const LayerSpec& spec, const WeightSet& w, Line
                   part(kConvolvedGate, buffers_.convolved_gate.data(), 0),
                   {},
                   {}}};
-  if (spec.joint_gates) {
+  if (shape.scan) {
+    input.parts[4] = part(kDecay, gates, 0);
+  } else if (spec.joint_gates) {
     input.parts[4] = part(kStateGates, gates, 0);
   } else {
     input.parts[4] = part(kStrength, gates, 2 * shape.heads);
@@ -93,15 +95,17 @@ void LayerOps::add_rule(const LayerSpec& spec, const WeightSet& w, const LayerCa
   add_state_out(spec, w, input.rows);
 }
 
-/// The product of what a layer has read from its state.
-void LayerOps::add_state_out(const LayerSpec& spec, const WeightSet& w, std::int64_t rows) {
+/// The product of what a layer has read from its state, or of that with a norm over all columns.
+void LayerOps::add_state_out(const LayerSpec& spec, const WeightSet& w, std::int64_t rows, const float* norm) {
   add_to_residual(spec,
                   {.x = buffers_.attention.data(),
                    .rows = rows,
                    .cols = h_.state.values(),
                    .parts = {},
                    .add = true,
-                   .input = shard_.whole() ? nullptr : buffers_.input.data(),
+                   .norm = norm,
+                   .epsilon = h_.epsilon,
+                   .input = shard_.whole() && !norm ? nullptr : buffers_.input.data(),
                    .share = shared(shard_.state_values())},
                   {&w.matrix(kStateOut), nullptr}, {spec.attention_post_norm, w.vector(kAttentionPostNorm), nullptr});
 }

@@ -18,6 +18,37 @@ void LayerOps::add_router(const LayerSpec& spec, const WeightSet& w, std::int64_
   if (spec.dense_beside) ops_.push_back(ScaleOp{.x = buffers_.router.data(), .n = rows * spec.experts, .scale = scale});
 }
 
+/// What experts read of each token: the normalized input, or a product of that, which every member of a group computes.
+LinearOp LayerOps::expert_input(const LayerSpec& spec, const WeightSet& w, std::int64_t rows) {
+  LinearOp input{.x = buffers_.normed.data(), .rows = rows, .cols = h_.dim, .parts = {}, .add = false};
+  if (spec.expert_dim > 0) {
+    input.parts[0] = {.weight = &w.matrix(kExpertLatent), .y = buffers_.ffn_input.data()};
+    ops_.push_back(input);
+    input.x = buffers_.ffn_input.data(), input.cols = spec.expert_dim, input.parts = {};
+  }
+  input.rows = rows * spec.experts_used, input.x_of_tokens = true;
+  input.input = buffers_.input.data();
+  return input;
+}
+
+/// Adds the sums of experts' results, or a product of these.
+void LayerOps::add_expert_sums(const LayerSpec& spec, const WeightSet& w, AddOp add) {
+  if (spec.expert_dim == 0) return ops_.push_back(add);
+  const std::int64_t own = shard_.rows(Extent::kExpertDim).count();
+  add.to = buffers_.sums.data(), add.cols = add.to_stride = add.from_stride = own, add.scale = 1;
+  ops_.push_back(ResizeOp{add.to, add.to, add.rows, 0, own});  // zeros
+  ops_.push_back(add);
+  add_to_residual(spec,
+                  {.x = add.to,
+                   .rows = add.rows,
+                   .cols = spec.expert_dim,
+                   .parts = {},
+                   .add = true,
+                   .input = shard_.whole() ? nullptr : buffers_.input.data(),
+                   .share = shared(shard_.expert_dim())},
+                  {&w.matrix(kExpertResult), nullptr}, {NormKind::kNone, nullptr, nullptr});
+}
+
 /// The input is normalized already. All members of a group choose the same experts.
 void LayerOps::add_experts(const LayerSpec& spec, const WeightSet& w, std::int64_t rows) {
   const std::int64_t pairs = rows * spec.experts_used;
@@ -42,13 +73,11 @@ void LayerOps::add_experts(const LayerSpec& spec, const WeightSet& w, std::int64
   const auto part = [&](TensorRole role, TensorRole bias, Extent extent, std::int64_t all, const FloatBuffer& y) {
     return LinearOp::Part{.weight = w.copies(role), .y = y.data(), .bias = own_part(w.vector(bias), extent), .bias_stride = all};
   };
-  LinearOp gate{.x = buffers_.normed.data(), .rows = pairs, .cols = h_.dim, .parts = {}, .add = false, .input = buffers_.input.data()};
-  gate.parts = {{part(kExpertGate, kExpertGateBias, Extent::kExpertFfn, spec.expert_ffn, buffers_.gate),
-                 part(kExpertUp, kExpertUpBias, Extent::kExpertFfn, spec.expert_ffn, buffers_.up),
-                 {}}};
-  gate.x_of_tokens = true;
+  LinearOp gate = expert_input(spec, w, rows);
+  if (spec.gated) gate.parts[0] = part(kExpertGate, kExpertGateBias, Extent::kExpertFfn, spec.expert_ffn, buffers_.gate);
+  gate.parts[1] = part(kExpertUp, kExpertUpBias, Extent::kExpertFfn, spec.expert_ffn, buffers_.up);
   LinearOp down = activated(spec, pairs, spec.expert_ffn, shard_.expert_ffn());
-  down.parts[0] = part(kExpertDown, kExpertDownBias, Extent::kDim, h_.dim, buffers_.branch);
+  down.parts[0] = part(kExpertDown, kExpertDownBias, Extent::kExpertDim, h_.expert_dim(), buffers_.branch);
   for (LinearOp* op : {&gate, &down}) op->experts = router.choice;
   ops_.push_back(gate);
   if (spec.weigh_inputs) weigh_inputs(router.choice, pairs);
@@ -56,7 +85,7 @@ void LayerOps::add_experts(const LayerSpec& spec, const WeightSet& w, std::int64
   AddOp add = branch_to_residual(spec, rows);
   add.experts = router.choice, add.weighted = !spec.weigh_inputs;
   if (spec.dense_beside) add.to = expert_sum(rows), add.to_stride = add.cols;
-  ops_.push_back(add);
+  add_expert_sums(spec, w, add);
 }
 
 /// Multiplies gate and up with the weights of the experts, as if their input had been multiplied.
@@ -70,8 +99,8 @@ void LayerOps::weigh_inputs(const ExpertChoice& choice, std::int64_t pairs) {
 void LayerOps::add_shared_expert(const LayerSpec& spec, const WeightSet& w, std::int64_t rows) {
   float* score = buffers_.router.data() + rows * spec.experts;
   LinearOp gate{.x = buffers_.normed.data(), .rows = rows, .cols = h_.dim, .parts = {}, .add = false};
-  gate.parts = {
-      {{.weight = &w.matrix(kSharedGate), .y = buffers_.gate.data()}, {.weight = &w.matrix(kSharedUp), .y = buffers_.up.data()}, {}}};
+  if (spec.gated) gate.parts[0] = {.weight = &w.matrix(kSharedGate), .y = buffers_.gate.data()};
+  gate.parts[1] = {.weight = &w.matrix(kSharedUp), .y = buffers_.up.data()};
   if (spec.shared_gate) gate.parts[2] = {.weight = &w.matrix(kSharedScore), .y = score};
   ops_.push_back(gate);
   LinearOp down = activated(spec, rows, spec.shared_ffn, shard_.shared_ffn());

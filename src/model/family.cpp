@@ -134,6 +134,15 @@ constexpr LayerSpec llama4() {
   return spec;
 }
 
+/// One block a layer: a scan, attention without RoPE, or a feed-forward without a gate.
+constexpr LayerSpec nemotron_h() {
+  LayerSpec spec{.rope = RopeKind::kNone};
+  spec.alone = true;
+  spec.activation = Activation::kSquaredRelu;
+  spec.gated = spec.normalize_experts = false;
+  return spec;
+}
+
 /// One norm that attention and feed-forward share, or two.
 constexpr Renamed kFalconNames[] = {
     {kAttentionNorm, "attn_norm_2.weight", "attn_norm.weight"},
@@ -192,6 +201,9 @@ const Family kFamilies[] = {
     {"qwen3vlmoe", qwen3(), common_tensors(), read_qwen3vlmoe},
     {"lfm2", qwen3(), common_tensors(), read_lfm2, kLfm2Names, false, true},
     {"lfm2moe", qwen3(), common_tensors(), read_lfm2moe, kLfm2Names, false, true},
+    {"granitehybrid", LayerSpec{}, common_tensors(), read_granitehybrid, {}, false, true},
+    {"nemotron_h", nemotron_h(), common_tensors(), read_nemotron_h, kOneNorm, false, true},
+    {"nemotron_h_moe", nemotron_h(), common_tensors(), read_nemotron_h, kOneNorm, false, true},
 };
 
 }  // namespace

@@ -42,11 +42,13 @@ enum class TensorRole {
   kConvolutionGate,
   kConvolutionInput,
   kConvolutionTaps,
+  kConvolutionBias,
   kStateGates,
   kStrength,
   kDecay,
   kDecayRate,
   kDecayBias,
+  kStateSkip,
   kStateNorm,
   kStateOut,
   kQNorm,
@@ -67,6 +69,8 @@ enum class TensorRole {
   kExpertGate,
   kExpertUp,
   kExpertDown,
+  kExpertLatent,
+  kExpertResult,
   kExpertGateBias,
   kExpertUpBias,
   kExpertDownBias,
@@ -117,7 +121,8 @@ enum class Extent {
   kIndexHeads,
   kIndexDim,
   kGatedQueries,  ///< queries and gates of attention's results
-  kChannelTaps,   ///< of recurrent layers, like the next
+  kChannels,      ///< of recurrent layers, like the next
+  kChannelTaps,
   kStateKeys,
   kStateValues,
   kStateHeads,
@@ -126,6 +131,8 @@ enum class Extent {
   kFfn,
   kExperts,
   kExpertFfn,
+  kExpertDim,    ///< of what experts read and write
+  kExpertInput,  ///< the same, which every member has whole
   kSharedFfn,
   kLayerInput,      ///< a layer's part of the per-layer embedding
   kAllLayerInputs,  ///< the same of all layers
@@ -134,9 +141,9 @@ enum class Extent {
 /// Which ranks hold a tensor.
 enum class Holder { kFirstStage, kLayer, kLastStage, kEveryStage };
 /// The fused tensor of which a tensor may be a part, as consecutive rows: queries, keys and values; gate and up, also of each expert;
-/// latent vector and rotated part of keys, queries, keys and values of the gated delta rule, and gates and input of a convolution, which
-/// are fused in all files.
-enum class Fusion { kNone, kQkv, kGateUp, kExpertGateUp, kLatent, kState, kConvolution };
+/// latent vector and rotated part of keys, queries, keys and values of the gated delta rule, what a scan reads, and gates and input of a
+/// convolution, which are fused in all files.
+enum class Fusion { kNone, kQkv, kGateUp, kExpertGateUp, kLatent, kState, kScan, kConvolution };
 /// How many copies a layer has of a tensor: one; one per expert, in one tensor or in separate tensors; one per head, in one tensor, or as
 /// each head's part of a tensor of keys and values.
 enum class Copies { kOne, kPerExpert, kPerHead };

@@ -88,7 +88,12 @@ void read_olmo2(const MetadataReader& reader, Hyperparameters& h) {
 }
 
 void read_granite(const MetadataReader& reader, Hyperparameters& h) {
-  h.logit_scale = 1.0f / reader.real("logit_scale");
+  reader.require({"logit_scale"});
+  read_granite_scales(reader, h);
+}
+
+void read_granite_scales(const MetadataReader& reader, Hyperparameters& h) {
+  h.logit_scale = 1.0f / reader.real("logit_scale", 1);
   h.embedding_scale = reader.real("embedding_scale", 1);
   h.layer.residual_scale = reader.real("residual_scale", 1);
   h.layer.attention_scale = reader.real_or_none("attention.scale");

@@ -107,6 +107,12 @@ void require_fitting(const gguf::File& file, const Hyperparameters& h) {
   if (h.head_dim < 1 || h.head_dim > kMaxHeadDim) refuse(fmt::format("head size {} is not between 1 and {}", h.head_dim, kMaxHeadDim));
 }
 
+/// Files of Nemotron-H may have it under the other name.
+float read_epsilon(const MetadataReader& reader, const Hyperparameters& h) {
+  constexpr const char *kRms = "attention.layer_norm_rms_epsilon", *kLayer = "attention.layer_norm_epsilon";
+  return reader.real(h.output_norm() == NormKind::kLayer || (h.layer.alone && !reader.has(kRms)) ? kLayer : kRms);
+}
+
 /// Heads whose size is no multiple of 16 are cached in one of 32, which every cache type can store.
 void pad_heads(Hyperparameters& h) {
   if (h.head_dim % 16 == 0) return;
@@ -142,13 +148,13 @@ Hyperparameters Hyperparameters::read(const gguf::File& file) {
   // Files of models whose layers all have experts may lack it.
   const bool only_experts = h.layer.output_gate && reader.has("expert_feed_forward_length");
   h.ffn = reader.per_layer("feed_forward_length", 1 << 22, only_experts ? std::optional<std::int64_t>(1) : std::nullopt,
-                           h.family->varied ? &h.layer_ffn : nullptr);
+                           h.family->varied ? &h.layer_ffn : nullptr, h.layer.alone);
   h.heads = reader.per_layer("attention.head_count", 1 << 14);
   h.kv_heads =
       reader.per_layer("attention.head_count_kv", h.heads, h.heads, h.family->varied ? &h.layer_kv_heads : nullptr, h.family->gaps);
   h.head_dim = reader.count("attention.key_length", 4096, h.dim / h.heads);
   h.context = reader.count("context_length", 1 << 30);
-  h.epsilon = reader.real(h.output_norm() == NormKind::kLayer ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon");
+  h.epsilon = read_epsilon(reader, h);
   h.layer.rope_base = reader.real("rope.freq_base", h.layer.rope_base);
   h.rope = read_scaling(reader, h.context);
   if (h.rope.kind == RopeScaling::Kind::kYarn && h.layer.rope_base <= 1.0f) {
@@ -202,6 +208,7 @@ LayerSpec Hyperparameters::layer_at(std::int64_t index) const {
   if (unrotated_period > 0 && index % unrotated_period == unrotated_period - 1) spec.rope = RopeKind::kNone;
   if (at < mixers.size()) spec.mixer = mixers[at];
   if (spec.recurrent()) spec.output_gate = false;
+  if (spec.alone && spec.mixer != Mixer::kNone) spec.feeds = false, spec.experts = 0;
   if (index >= layers) spec.picked = 0;  // a layer that only guesses sees all tokens
   if (spec.picked == 0 || (at < indexed.size() && !indexed[at])) spec.index_heads = 0;
   spec.reads_cache = cache_layer(index) != index;
@@ -253,13 +260,19 @@ std::int64_t Hyperparameters::widest_input() const {
   const std::int64_t used = layer.experts > 0 ? layer.experts_used : 0;
   const std::int64_t latent = is_latent() ? heads * std::max(layer.latent_rank, layer.plain_dim) : 0;  // separate for every head
   return std::max({dim, heads * (value_dim() + widest_head() - head_dim), layer.input_dim, state.values(), latent, layer.query_rank,
-                   has_dense_layers() ? ffn : 0, layer.shared_ffn, used * std::max(dim, layer.expert_ffn)});
+                   has_dense_layers() ? ffn : 0, layer.shared_ffn, used * std::max({dim, layer.expert_ffn, layer.expert_dim})});
 }
 
 std::int64_t windowed_layers(const Hyperparameters& h, LayerRange layers) {
   std::int64_t windowed = 0;
   for (std::int64_t layer = layers.begin; layer < layers.end; ++layer) windowed += h.layer_at(layer).window > 0;
   return windowed;
+}
+
+std::int64_t attending_layers(const Hyperparameters& h, LayerRange layers) {
+  std::int64_t attending = 0;
+  for (std::int64_t layer = layers.begin; layer < layers.end; ++layer) attending += h.layer_at(layer).attends();
+  return attending;
 }
 
 std::int64_t recurrent_layers(const Hyperparameters& h, LayerRange layers) {

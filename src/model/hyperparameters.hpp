@@ -56,6 +56,8 @@ struct Hyperparameters {
 
   bool is_recurrent() const { return state.heads > 0; }
   bool is_latent() const { return layer.latent_rank > 0; }
+  /// Of what experts read and write.
+  std::int64_t expert_dim() const { return layer.expert_dim > 0 ? layer.expert_dim : dim; }
   bool is_sparse() const { return layer.picked > 0; }
   // Sizes of a head: of its projection, and of attention's result. head_dim is the size in the cache.
   std::int64_t query_dim() const { return is_latent() ? layer.plain_dim + rotary_dim : head_dim - padding; }
@@ -97,6 +99,8 @@ struct LayerRange {
 
 /// Number of layers among these with a sliding window.
 std::int64_t windowed_layers(const Hyperparameters& h, LayerRange layers);
+/// The same with attention.
+std::int64_t attending_layers(const Hyperparameters& h, LayerRange layers);
 /// The same with states.
 std::int64_t recurrent_layers(const Hyperparameters& h, LayerRange layers);
 

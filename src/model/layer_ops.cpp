@@ -50,12 +50,15 @@ LayerOps::NormWeights LayerOps::ffn_norm_of(const LayerSpec& spec, const WeightS
 }
 
 void LayerOps::add_layer(const LayerSpec& spec, const WeightSet& w, const LayerCache& cache, std::int64_t rows, bool whole) {
+  if (spec.mixer == Mixer::kNone) return add_feed_forward(spec, w, rows);
   const NormWeights attention_norm{spec.attention_norm, w.vector(kAttentionNorm), w.vector(kAttentionNormBias)};
   if (spec.parallel)
     add_norm(ffn_norm_of(spec, w), buffers_.x.data(), rows, whole, buffers_.ffn_input.data());  // before attention is added
   const LinearOp input = normed_input(attention_norm, rows, whole);
   if (spec.recurrent()) {
-    spec.mixer == Mixer::kConvolution ? add_convolution(spec, w, cache, input) : add_rule(spec, w, cache, input);
+    spec.mixer == Mixer::kConvolution ? add_convolution(spec, w, cache, input)
+    : spec.mixer == Mixer::kScan      ? add_scan(spec, w, cache, input)
+                                      : add_rule(spec, w, cache, input);
     return add_feed_forward(spec, w, rows);
   }
   spec.latent_rank > 0 ? add_latent_heads(spec, w, cache, input, rows)
@@ -91,6 +94,7 @@ void LayerOps::add_layer(const LayerSpec& spec, const WeightSet& w, const LayerC
 }
 
 void LayerOps::add_feed_forward(const LayerSpec& spec, const WeightSet& w, std::int64_t rows) {
+  if (!spec.feeds) return;
   const NormWeights ffn_norm = ffn_norm_of(spec, w);
   if (spec.experts > 0 && spec.dense_beside) {
     add_both_feed_forwards(spec, w, rows);

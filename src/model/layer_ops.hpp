@@ -85,12 +85,16 @@ class LayerOps {
   StateInputsOp rule_inputs(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache) const;
   void add_rule(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, LinearOp input);
   void add_convolution(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, LinearOp input);
-  void add_state_out(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);
+  StateInputsOp scan_inputs(const WeightSet& weights, const LayerCache& cache) const;
+  void add_scan(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, LinearOp input);
+  void add_state_out(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows, const float* norm = nullptr);
   void add_latent_heads(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, LinearOp input, std::int64_t rows);
   void add_index(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, std::int64_t rows);
   void add_values(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);
   void add_dense(const LayerSpec& spec, const WeightSet& weights, LinearOp input, std::int64_t rows);
   void add_experts(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);
+  LinearOp expert_input(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);
+  void add_expert_sums(const LayerSpec& spec, const WeightSet& weights, AddOp add);
   void add_router(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);
   float* expert_sum(std::int64_t rows) const { return buffers_.sums.data() + rows * shard_.rows(Extent::kDim).count(); }
   void weigh_inputs(const ExpertChoice& choice, std::int64_t pairs);

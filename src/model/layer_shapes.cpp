@@ -44,7 +44,7 @@ std::vector<CachedLayer> cached_layers(const Hyperparameters& h, LayerRange laye
                       index_shape(h.layer_at(layer))});
   };
   for (std::int64_t layer = layers.begin; layer < layers.end; ++layer) {
-    if (!h.layer_at(layer).recurrent() && h.cache_layer(layer) == layer) add(layer);
+    if (h.layer_at(layer).attends() && h.cache_layer(layer) == layer) add(layer);
   }
   for (const std::int64_t layer : shared_from_before(h, layers)) add(layer);
   return cached;

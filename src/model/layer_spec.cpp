@@ -19,7 +19,8 @@ void require_supported(const gguf::File& file, const LayerSpec& spec) {
          fmt::format("{} groups of experts have fewer than the {} that a token uses; convert the model again", spec.expert_groups_used,
                      spec.experts_used));
   refuse(spec.latent_rank > 0 && spec.qk_norm != QkNorm::kNone, "norms of heads with latent attention are not supported yet");
-  refuse(spec.experts > 0 && !spec.gated, "experts without a gate are not supported yet");
+  refuse(spec.experts > 0 && !spec.gated && (spec.weigh_inputs || spec.dense_beside),
+         "experts without a gate, of weighted inputs or beside a dense feed-forward, are not supported yet");
   refuse(spec.experts > 0 && !spec.dense_beside && spec.ffn_post_norm != NormKind::kNone,
          "norms after a mixture of experts are not supported yet");
   refuse(spec.experts > 0 && spec.parallel, "experts parallel to attention are not supported yet");

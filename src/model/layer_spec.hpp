@@ -21,8 +21,9 @@ enum class QkNorm {
 /// The RoPE pairs of a head: 2i and 2i+1, or (GPT-NeoX) i and i + d/2.
 enum class RopeKind { kNone, kInterleaved, kNeox };
 
-/// What mixes tokens in a layer. A gated delta rule, and a short convolution between two gates, have states (node/state_op.hpp).
-enum class Mixer { kAttention, kDeltaRule, kConvolution };
+/// What mixes tokens in a layer. A gated delta rule, a scan (Mamba-2), and a short convolution between two gates have states
+/// (node/state_op.hpp).
+enum class Mixer { kAttention, kDeltaRule, kScan, kConvolution, kNone };
 
 /// The defaults are Llama's.
 struct LayerSpec {
@@ -58,6 +59,8 @@ struct LayerSpec {
   RopeKind index_rope = RopeKind::kNeox;
 
   Mixer mixer = Mixer::kAttention;
+  bool alone = false;        ///< a layer has either a mixer or a feed-forward
+  bool feeds = true;         ///< it has a feed-forward
   bool joint_gates = false;  ///< of a gated delta rule: one matrix has the decays and strengths of all heads, else two
   bool output_gate = false;  ///< attention's results are multiplied by the sigmoid of gates, which lie beside each head's query
 
@@ -79,6 +82,7 @@ struct LayerSpec {
   std::int64_t experts = 0;                     ///< 0: one feed-forward for all tokens
   std::int64_t experts_used = 0;                ///< per token
   std::int64_t expert_ffn = 0, shared_ffn = 0;  ///< columns
+  std::int64_t expert_dim = 0;                  ///< of the latent vectors that experts read and write; 0: as the residual stream
   bool shared_gate = false;                     ///< the shared one's result is multiplied by sigmoid(a product of the token)
   RouterKind router = RouterKind::kSoftmax;
   bool normalize_experts = true;  ///< a token's weights are divided by their sum
@@ -89,8 +93,9 @@ struct LayerSpec {
   std::int64_t expert_groups = 0,
                expert_groups_used = 0;  ///< number of groups of experts, and of groups from which a token's experts come; 0: no groups
 
-  bool recurrent() const { return mixer != Mixer::kAttention; }
-  bool has_dense() const { return experts == 0 || dense_beside; }
+  bool attends() const { return mixer == Mixer::kAttention; }
+  bool recurrent() const { return !attends() && mixer != Mixer::kNone; }
+  bool has_dense() const { return feeds && (experts == 0 || dense_beside); }
 
   friend bool operator==(const LayerSpec&, const LayerSpec&) = default;
 };

@@ -19,8 +19,11 @@ std::int64_t pieces(std::int64_t columns, std::int64_t grain) { return (columns 
 
 /// Attention's output is only divided at multiples of this many columns: whole heads, whole blocks.
 std::int64_t head_grain(const Hyperparameters& h) { return std::lcm(h.value_dim(), kBlock); }
-/// The same for the results of layers with states.
-std::int64_t state_grain(const Hyperparameters& h) { return std::lcm(std::max<std::int64_t>(1, h.state.dim), kBlock); }
+/// The same for the results of layers with states. Of those of a scan, what is normalized together stays so, unless it is all.
+std::int64_t state_grain(const Hyperparameters& h) {
+  const std::int64_t heads = h.state.scan && h.state.key_heads > 1 ? h.state.sharing() : 1;
+  return std::lcm(std::max<std::int64_t>(1, heads * h.state.dim), kBlock);
+}
 
 std::int64_t dense_columns(const Hyperparameters& h) { return h.has_dense_layers() ? h.ffn : 0; }
 std::int64_t expert_columns(const Hyperparameters& h) { return h.layer.experts > 0 ? h.layer.expert_ffn : 0; }
@@ -37,9 +40,12 @@ std::vector<std::int64_t> cut(std::int64_t columns, std::int64_t grain, std::spa
 double exchange_bytes(const Hyperparameters& h) {
   // bytes per value: a block of 32 has a scale; before a norm, also the sum of its squares
   constexpr double kValue = 36.0 / 32, kNormed = 40.0 / 32;
-  const auto recurrent = static_cast<double>(recurrent_layers(h, {0, h.layers})) / static_cast<double>(h.layers);
-  const double heads = static_cast<double>(h.heads * h.value_dim()) * (1 - recurrent) + static_cast<double>(h.state.values()) * recurrent;
-  return kValue * (heads + static_cast<double>(h.active_ffn())) + 2 * kNormed * static_cast<double>(h.dim);
+  const LayerRange all{0, h.layers};
+  const auto share = [&](std::int64_t layers) { return static_cast<double>(layers) / static_cast<double>(h.layers); };
+  const double attend = share(attending_layers(h, all)), recur = share(recurrent_layers(h, all)), mix = attend + recur;
+  const double feed = h.layer.alone ? 1 - mix : 1;
+  const double heads = static_cast<double>(h.heads * h.value_dim()) * attend + static_cast<double>(h.state.values()) * recur;
+  return kValue * (heads + static_cast<double>(h.active_ffn()) * feed) + (mix + feed) * kNormed * static_cast<double>(h.dim);
 }
 
 std::int64_t most_members(const Hyperparameters& h) {
@@ -50,7 +56,8 @@ std::int64_t most_members(const Hyperparameters& h) {
   }
   std::int64_t least = pieces(h.heads * h.value_dim(), head_grain(h));
   if (h.is_recurrent()) least = std::min(least, pieces(h.state.values(), state_grain(h)));
-  for (const std::int64_t columns : {dense_columns(h), expert_columns(h), h.layer.shared_ffn, h.layer.input_dim, h.dim, h.vocabulary}) {
+  for (const std::int64_t columns :
+       {dense_columns(h), expert_columns(h), h.layer.shared_ffn, h.layer.input_dim, h.dim, h.expert_dim(), h.vocabulary}) {
     if (columns > 0) least = std::min(least, pieces(columns, kBlock));
   }
   return least;
@@ -77,6 +84,7 @@ Shard::Shard(const Hyperparameters& h, std::span<const double> shares, int own)
   keys_.back() = h.kv_heads * key_dim_;
   ffn_ = cut(dense_columns(h), kBlock, shares);
   expert_ffn_ = cut(expert_columns(h), kBlock, shares);
+  expert_dim_ = cut(h.expert_dim(), kBlock, shares);
   shared_ffn_ = cut(h.layer.shared_ffn, kBlock, shares);
   layer_input_ = cut(h.layer.input_dim, kBlock, shares);
   residual_ = cut(h.dim, kBlock, shares);
@@ -107,7 +115,7 @@ Interval Shard::rows(Extent extent) const {
       return {2 * queries.begin, 2 * queries.end};
     }
     case Extent::kStateKeys:
-      return {state_.first_key_head * state_.dim, (state_.first_key_head + state_.key_heads) * state_.dim};
+      return {state_.first_key_head * state_.key_size(), (state_.first_key_head + state_.key_heads) * state_.key_size()};
     case Extent::kStateValues:
       return own(states_);
     case Extent::kStateHeads:
@@ -120,6 +128,8 @@ Interval Shard::rows(Extent extent) const {
       return own(ffn_);
     case Extent::kExpertFfn:
       return own(expert_ffn_);
+    case Extent::kExpertDim:
+      return own(expert_dim_);
     case Extent::kSharedFfn:
       return own(shared_ffn_);
     case Extent::kLayerInput:

@@ -40,6 +40,8 @@ class Shard {
   std::span<const std::int64_t> attention() const { return attention_; }
   std::span<const std::int64_t> ffn() const { return ffn_; }
   std::span<const std::int64_t> expert_ffn() const { return expert_ffn_; }
+  /// Of what experts write.
+  std::span<const std::int64_t> expert_dim() const { return expert_dim_; }
   std::span<const std::int64_t> shared_ffn() const { return shared_ffn_; }
   std::span<const std::int64_t> layer_input() const { return layer_input_; }
   /// Of keys, with each column at one member only, although two members may both have a head.
@@ -69,7 +71,7 @@ class Shard {
   std::int64_t query_dim_, value_dim_, key_dim_, cell_dim_, group_;
   bool latent_;
   std::span<const std::int64_t> widest_ffn() const { return expert_ffn_.back() > 0 ? expert_ffn_ : ffn_; }
-  std::vector<std::int64_t> attention_, keys_, ffn_, expert_ffn_, shared_ffn_, layer_input_, residual_, vocabulary_, states_;
+  std::vector<std::int64_t> attention_, keys_, ffn_, expert_ffn_, expert_dim_, shared_ffn_, layer_input_, residual_, vocabulary_, states_;
   StateShape state_;
 };
 

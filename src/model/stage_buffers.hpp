@@ -21,13 +21,13 @@ struct StageBuffers {
   std::int64_t index_q = 0, index_k = 0, index_weights = 0, picked = 0;               ///< of sparse attention
   std::int64_t convolved = 0, convolved_gate = 0, state_gates = 0, state_inputs = 0;  ///< of recurrent layers
   std::int64_t normed = 0;                           ///< input of attention or feed-forward, if its norm is a separate operation
-  std::int64_t ffn_input = 0;                        ///< the same of a feed-forward that is parallel to attention
+  std::int64_t ffn_input = 0;                        ///< the same of a feed-forward that is parallel to attention; or of latent experts
   std::int64_t branch = 0;                           ///< what is added to the residual stream, if other operations come before that
   std::int64_t router = 0;                           ///< logits of experts
   std::int64_t choice = 0;                           ///< of experts: weights, and numbers of the same size
   std::int64_t angles = 0;                           ///< (cos, sin) of every rotary pair
   std::int64_t query_scales = 0;                     ///< factors of queries
-  std::int64_t sums = 0;                             ///< results of a dense feed-forward and of experts beside it
+  std::int64_t sums = 0;                             ///< results of a dense feed-forward and of experts beside it; or of latent experts
   std::int64_t layer_inputs = 0, layer_gates = 0;    ///< per-layer embeddings
   std::int64_t passed = 0;                           ///< keys and values from other stages and for them
   std::int64_t chosen = 0, logits = 0, highest = 0;  ///< per row of logits; of these the highest, found by each unit
@@ -84,6 +84,7 @@ struct StageBuffers {
       const bool rule = h.state.key_heads > 0;
       b.convolved = std::max(b.convolved, rule ? state.channels() : 3 * state.channels());  // a convolution's gates and inputs
       if (rule) b.convolved_gate = state.values(), b.state_inputs = state.input_floats();
+      if (state.scan) b.input = std::max(b.input, h.state.values());
       if (rule) b.state_gates = spec.joint_gates ? shard.rows(Extent::kHeadGates).count() : 2 * state.heads;
     }
     b.gate = b.up =
@@ -91,9 +92,11 @@ struct StageBuffers {
     if (layer_norm || used > 0) b.normed = h.dim;
     if (spec.parallel) b.ffn_input = h.dim;
     if (spec.dense_beside) b.sums = 2 * own;
+    const std::int64_t experts_own = shard.rows(Extent::kExpertDim).count();
+    if (spec.expert_dim > 0) b.ffn_input = spec.expert_dim, b.sums = experts_own;
     b.layer_inputs = b.layer_gates = (h.layers - layers.begin) * spec.input_dim;
     b.input = std::max(b.input, spec.input_dim);
-    if (used > 0 || branches) b.branch = std::max<std::int64_t>(1, used) * own;
+    if (used > 0 || branches) b.branch = std::max<std::int64_t>(1, used) * std::max(own, experts_own);
     if (used > 0) b.router = spec.experts + 1, b.choice = 4 * used, b.expert_begins = spec.experts + 1;
     b.angles = h.rotary_dim * (h.mixes_windows() ? 2 : 1);
     b.query_scales = spec.query_scale != 0 ? 1 : 0;

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "src/model/family_readers.hpp"
 #include "src/model/hyperparameters.hpp"
 #include "src/model/metadata_reader.hpp"
 
@@ -16,6 +19,22 @@ void read_recurrent_layers(const MetadataReader& reader, Hyperparameters& h) {
     const bool recurrent = listed ? (*listed)[static_cast<std::size_t>(layer)] : (layer + 1) % interval != 0;
     h.mixers.push_back(recurrent ? Mixer::kDeltaRule : Mixer::kAttention);
   }
+}
+
+/// The sizes of a scan's states. Heads that share keys are consecutive.
+void read_scan(const MetadataReader& reader, Hyperparameters& h) {
+  constexpr std::int64_t kMostHeads = 1 << 12, kMostDim = StateShape::kMostDim;
+  const std::int64_t taps = reader.count("ssm.conv_kernel", 64), inner = reader.count("ssm.inner_size", kMostHeads * kMostDim);
+  StateShape& s = h.state;
+  s = {.heads = reader.count("ssm.time_step_rank", kMostHeads), .key_heads = reader.count("ssm.group_count", kMostHeads)};
+  s.dim = inner / s.heads, s.key_dim = reader.count("ssm.state_size", kMostDim), s.scan = true;
+  const auto refuse = [&](const std::string& what) { throw ModelError(fmt::format("{}: {}", reader.file().name(), what)); };
+  if (taps != StateShape::kTaps) refuse(fmt::format("convolutions of {} tokens are not supported, only of {}", taps, StateShape::kTaps));
+  if (inner != s.values()) refuse(fmt::format("ssm.inner_size {} is not divided by {} heads; convert the model again", inner, s.heads));
+  if (s.dim < 1 || s.dim > kMostDim || s.dim % StateShape::kBlock != 0 || s.key_dim % StateShape::kBlock != 0)
+    refuse(
+        fmt::format("states of {} x {} are not supported, only multiples of {} up to {}", s.key_dim, s.dim, StateShape::kBlock, kMostDim));
+  if (s.heads % s.key_heads != 0) refuse(fmt::format("{} heads are not {} equal groups; convert the model again", s.heads, s.key_heads));
 }
 
 }  // namespace
@@ -51,6 +70,30 @@ void read_lfm2(const MetadataReader& reader, Hyperparameters& h) {
   for (std::int64_t layer = 0; attends && layer < h.layers; ++layer)
     h.mixers.push_back((*attends)[static_cast<std::size_t>(layer)] ? Mixer::kAttention : Mixer::kConvolution);
   h.state = {.heads = h.dim / StateShape::kBlock, .dim = StateShape::kBlock, .taps = taps};
+}
+
+void read_granitehybrid(const MetadataReader& reader, Hyperparameters& h) {
+  read_granite_scales(reader, h);
+  read_scan(reader, h);
+  const auto attends = reader.layer_flags("attention.head_count_kv", h.layers);
+  for (std::int64_t layer = 0; attends && layer < h.layers; ++layer)
+    h.mixers.push_back((*attends)[static_cast<std::size_t>(layer)] ? Mixer::kAttention : Mixer::kScan);
+}
+
+/// A layer with a feed-forward has nothing else. The routers' biases may not be left out.
+void read_nemotron_h(const MetadataReader& reader, Hyperparameters& h) {
+  read_scan(reader, h);
+  const auto attends = reader.layer_flags("attention.head_count_kv", h.layers), feeds = reader.layer_flags("feed_forward_length", h.layers);
+  for (std::int64_t layer = 0; layer < h.layers; ++layer) {
+    const auto at = static_cast<std::size_t>(layer);
+    h.mixers.push_back(!feeds || (*feeds)[at] ? Mixer::kNone : !attends || (*attends)[at] ? Mixer::kAttention : Mixer::kScan);
+    if (h.layer.experts > 0 && h.mixers.back() == Mixer::kNone) reader.file().tensor(fmt::format("blk.{}.exp_probs_b.bias", layer));
+  }
+  h.layer.router = RouterKind::kSigmoid;
+  const std::int64_t latent = reader.count_or_none("moe_latent_size", 1 << 20);
+  if (h.layer.experts > 0) h.layer.expert_dim = latent;
+  if (h.layer.experts > 0 && !reader.has("expert_feed_forward_length"))
+    h.layer.expert_ffn = std::max<std::int64_t>(1, h.ffn / h.layer.experts_used);
 }
 
 void read_lfm2moe(const MetadataReader& reader, Hyperparameters& h) {

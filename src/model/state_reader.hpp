@@ -15,4 +15,8 @@ void read_states(const MetadataReader& reader, Hyperparameters& h);
 void read_lfm2(const MetadataReader& reader, Hyperparameters& h);
 void read_lfm2moe(const MetadataReader& reader, Hyperparameters& h);
 
+// Layers have a scan (Mamba-2) if they have no key/value heads; in Nemotron-H, also no feed-forward.
+void read_granitehybrid(const MetadataReader& reader, Hyperparameters& h);
+void read_nemotron_h(const MetadataReader& reader, Hyperparameters& h);
+
 }  // namespace yamata

@@ -8,84 +8,10 @@
 #include "node/cpu/kernels/kernels.hpp"
 #include "node/cpu/kernels/repack.hpp"
 #include "node/error.hpp"
+#include "src/model/tensor_sizes.hpp"
 
 namespace yamata {
 namespace {
-
-/// Of extents that the layer's spec has.
-std::int64_t length_in_layer(Extent extent, const LayerSpec& spec) {
-  switch (extent) {
-    case Extent::kQueryRank:
-      return spec.query_rank;
-    case Extent::kLatentRank:
-      return spec.latent_rank;
-    case Extent::kPlain:
-      return spec.plain_dim;
-    case Extent::kValueDim:
-      return spec.value_dim;
-    case Extent::kIndexQueries:
-      return spec.index_heads * spec.index_dim;
-    case Extent::kIndexHeads:
-      return spec.index_heads;
-    case Extent::kIndexDim:
-      return spec.index_dim;
-    case Extent::kExperts:
-      return spec.experts;
-    case Extent::kExpertFfn:
-      return spec.expert_ffn;
-    case Extent::kSharedFfn:
-      return spec.shared_ffn;
-    case Extent::kLayerInput:
-      return spec.input_dim;
-    default:
-      return 0;
-  }
-}
-
-std::int64_t length(Extent extent, const Hyperparameters& h, const LayerSpec& spec) {
-  switch (extent) {
-    case Extent::kOne:
-      return 1;
-    case Extent::kDim:
-      return h.dim;
-    case Extent::kVocabulary:
-      return h.vocabulary;
-    case Extent::kQueries:
-      return h.heads * h.query_dim();
-    case Extent::kValues:
-      return h.heads * h.value_dim();
-    case Extent::kKeys:
-      return h.kv_heads * h.key_dim();
-    case Extent::kHeads:
-      return h.heads;
-    case Extent::kHeadDim:
-      return h.query_dim();
-    case Extent::kRotary:
-      return h.rotary_dim;
-    case Extent::kGatedQueries:
-      return 2 * h.heads * h.query_dim();
-    case Extent::kChannelTaps:
-      return h.state.taps * h.state.channels();
-    case Extent::kStateKeys:
-      return h.state.keys();
-    case Extent::kStateValues:
-      return h.state.values();
-    case Extent::kStateHeads:
-      return h.state.heads;
-    case Extent::kHeadGates:
-      return 2 * h.state.heads;
-    case Extent::kStateDim:
-      return h.state.dim;
-    case Extent::kFfn:
-      return h.ffn;
-    case Extent::kAllLayerInputs:
-      return h.layers * spec.input_dim;
-    case Extent::kRotaryPairs:
-      return h.rotary_dim / 2;
-    default:
-      return length_in_layer(extent, spec);
-  }
-}
 
 /// Whether a tensor NAME.weight may have a factor of all its weights, NAME.scale, beside it.
 bool may_have_scale(TensorRole role) {
@@ -96,32 +22,6 @@ bool may_have_scale(TensorRole role) {
 }
 
 bool is_vector(const TensorRow& row) { return row.rows == Extent::kOne; }
-
-/// Part of a fused tensor: the number of rows (for a vector: values) of the whole, and those before this part.
-struct Fused {
-  std::int64_t all = 0, before = 0;
-};
-
-Fused fused_rows(const TensorRow& row, const Hyperparameters& h) {
-  const std::int64_t queries = h.heads * h.query_dim(), keys = h.kv_heads * h.key_dim();
-  if (row.fusion == Fusion::kLatent) {
-    const std::int64_t rank = h.layer.latent_rank;
-    return {rank + h.rotary_dim, row.role == TensorRole::kLatentRotary ? rank : 0};
-  }
-  if (row.fusion == Fusion::kState) {
-    const std::int64_t before = row.role == TensorRole::kRuleQueries ? 0 : row.role == TensorRole::kRuleKeys ? 1 : 2;
-    return {h.state.channels(), before * h.state.keys()};
-  }
-  if (row.fusion == Fusion::kConvolution) {
-    const std::int64_t before = row.role == TensorRole::kConvolutionGate ? 0 : row.role == TensorRole::kConvolvedGate ? 1 : 2;
-    return {3 * h.state.values(), before * h.state.values()};
-  }
-  if (row.fusion == Fusion::kGateUp) return {2 * h.ffn, row.role == TensorRole::kUp ? h.ffn : 0};
-  if (row.fusion == Fusion::kExpertGateUp) return {2 * h.layer.expert_ffn, row.role == TensorRole::kExpertUp ? h.layer.expert_ffn : 0};
-  const bool key = row.role == TensorRole::kK || row.role == TensorRole::kKBias;
-  const bool value = row.role == TensorRole::kV || row.role == TensorRole::kVBias;
-  return {queries + 2 * keys, key ? queries : value ? queries + keys : 0};
-}
 
 /// Finds the tensors of a family's table for one stage.
 class Finder {

@@ -26,6 +26,7 @@ struct Shape {
   enum { kGated, kFusedGate, kPlain } feed_forward = kGated;
   std::int64_t experts = 0, expert_ffn = 96, shared_ffn = 0, dense_layers = 0;
   std::int64_t expert_period = 1;  ///< of this many layers, only the last has experts
+  std::int64_t expert_dim = 0;     ///< of latent vectors that experts read and write; 0: none
   bool single_experts = false, fused_experts = false;
   /// Latent attention: heads of plain_dim + rotary_dim, values as wide as plain_dim + 16, the matrices of keys and values in one or not.
   std::int64_t latent_rank = 0, query_rank = 0, plain_dim = 32;
@@ -36,6 +37,10 @@ struct Shape {
   /// Gated delta rule in all but every fourth layer, where attention has a gate. Decays and strengths in one matrix or in two.
   std::int64_t state_heads = 0, state_key_heads = 2, state_dim = 32;
   bool joint_gates = false;
+  /// A letter for each layer: M for a scan (Mamba-2), * for attention, - for neither. `alone`: only the last have a feed-forward.
+  const char* layout = nullptr;
+  std::int64_t state_key_dim = 48;
+  bool alone = false;
   /// Short convolutions of so many columns in all but every third layer; 0: none.
   std::int64_t taps = 0;
   bool faint = false;             ///< layers change the residual stream little, so that the last token tells most of the next
@@ -57,7 +62,9 @@ inline Shape sized(Shape shape) {
   shape.heads = shape.head_dim == 100 ? 16 : 8, shape.dim = 256, shape.ffn = 512;  // two ranks can share them
   if (shape.query_rank > 0) shape.query_rank = 256;
   if (shape.latent_rank > 0) shape.latent_rank = 256;
-  if (shape.state_heads > 0) shape.state_heads = 8;
+  if (shape.expert_dim > 0) shape.expert_dim = 256;
+  if (shape.state_heads > 0) shape.state_heads = shape.layout ? 16 : 8;
+  if (shape.state_key_heads == 3) shape.state_key_heads = 4;
   return shape;
 }
 
@@ -69,8 +76,11 @@ class Builder {
         .count("embedding_length", s.dim)
         .count("feed_forward_length", s.ffn);
     m.count("attention.head_count", s.heads).count("rope.dimension_count", s.rotary_dim);
-    if (s.taps == 0) m.count("attention.head_count_kv", s.kv_heads);
-    if (s.taps > 0) describe_convolutions();
+    if (s.taps > 0) m.count("shortconv.l_cache", s.taps);
+    if (s.taps > 0 || s.layout)
+      describe_layers();
+    else
+      m.count("attention.head_count_kv", s.kv_heads);
     if (s.state_heads > 0) describe_states();
     if (s.latent_rank > 0)
       describe_latents();
@@ -84,6 +94,7 @@ class Builder {
     if (s.experts > 0) {
       m.count("expert_count", s.experts).count("expert_used_count", kExpertsUsed);
       if (s.expert_ffn != s.ffn) m.count("expert_feed_forward_length", s.expert_ffn);
+      if (s.expert_dim > 0) m.count("moe_latent_size", s.expert_dim);
       if (s.shared_ffn > 0) m.count("expert_shared_feed_forward_length", s.shared_ffn);
       if (s.dense_layers > 0) m.count("leading_dense_block_count", s.dense_layers);
     }
@@ -110,7 +121,8 @@ class Builder {
   }
   /// What a layer adds to the residual stream is a product with one of these.
   Like like(const std::string& name) const {
-    const bool adds = name == "attn_output" || name == "ssm_out" || name == "shortconv.out_proj" || name.starts_with("ffn_down");
+    const bool adds = name == "attn_output" || name == "ssm_out" || name == "shortconv.out_proj" || name == "ffn_latent_up" ||
+                      name.starts_with("ffn_down");
     if (!adds) return Like::kMatrix;
     return s.faint ? Like::kFaint : wide ? Like::kQuiet : Like::kMatrix;
   }
@@ -140,14 +152,19 @@ class Builder {
   }
 
   void describe_states() {
-    m.count("ssm.conv_kernel", 4).count("ssm.inner_size", s.state_heads * s.state_dim).count("ssm.state_size", s.state_dim);
+    m.count("ssm.conv_kernel", 4).count("ssm.inner_size", s.state_heads * s.state_dim);
+    m.count("ssm.state_size", s.layout ? s.state_key_dim : s.state_dim);
     m.count("ssm.time_step_rank", s.state_heads).count("ssm.group_count", s.state_key_heads);
   }
 
-  void describe_convolutions() {
-    std::vector<std::int32_t> kv_heads;
-    for (std::int64_t layer = 0; layer < s.layers; ++layer) kv_heads.push_back(attends(layer) ? static_cast<std::int32_t>(s.kv_heads) : 0);
-    m.counts("attention.head_count_kv", kv_heads).count("shortconv.l_cache", s.taps);
+  void describe_layers() {
+    std::vector<std::int32_t> kv_heads, ffn;
+    for (std::int64_t layer = 0; layer < s.layers; ++layer) {
+      kv_heads.push_back(attends(layer) ? static_cast<std::int32_t>(s.kv_heads) : 0);
+      ffn.push_back(feeds(layer) ? static_cast<std::int32_t>(s.ffn) : 0);
+    }
+    m.counts("attention.head_count_kv", kv_heads);
+    if (s.alone) m.counts("feed_forward_length", ffn);
   }
 
   void add_convolution() {
@@ -156,7 +173,10 @@ class Builder {
     matrix("shortconv.out_proj", s.dim, s.dim, false);
   }
 
+  bool scans(std::int64_t layer) const { return s.layout && s.layout[layer] == 'M'; }
+  bool feeds(std::int64_t layer) const { return !s.alone || s.layout[layer] == '-'; }
   bool attends(std::int64_t layer) const {
+    if (s.layout) return s.layout[layer] == '*';
     if (s.taps > 0) return layer % 3 == 1;
     return s.state_heads == 0 || layer % 4 == 3 || layer >= s.layers;
   }
@@ -174,6 +194,18 @@ class Builder {
     matrix("ssm_out", values, s.dim, false);
   }
 
+  void add_scan() {
+    const std::int64_t keys = s.state_key_heads * s.state_key_dim, values = s.state_heads * s.state_dim;
+    matrix("ssm_in", s.dim, 2 * (values + keys) + s.state_heads, false);
+    m.tensor(at_ + "ssm_conv1d.weight", {4, values + 2 * keys}, Like::kTaps);
+    vector("ssm_conv1d.bias", values + 2 * keys);
+    m.tensor(at_ + "ssm_a", {1, s.state_heads}, Like::kRate);
+    vector("ssm_dt.bias", s.state_heads);
+    m.tensor(at_ + "ssm_d", {1, s.state_heads}, Like::kNorm);
+    m.tensor(at_ + "ssm_norm.weight", {values / s.state_key_heads, s.state_key_heads}, Like::kNorm);
+    matrix("ssm_out", values, s.dim, false);
+  }
+
   void add_attention(std::int64_t layer) {
     const std::int64_t queries = s.heads * s.head_dim, keys = s.kv_heads * s.head_dim;
     if (s.latent_rank > 0) {
@@ -181,7 +213,7 @@ class Builder {
     } else if (s.fused_qkv) {
       matrix("attn_qkv", s.dim, queries + 2 * keys, s.qkv_bias);
     } else {
-      matrix("attn_q", s.dim, s.state_heads > 0 ? 2 * queries : queries, s.qkv_bias);
+      matrix("attn_q", s.dim, s.state_heads > 0 && !s.layout ? 2 * queries : queries, s.qkv_bias);
       matrix("attn_k", s.dim, keys, s.qkv_bias);
       matrix("attn_v", s.dim, keys, s.qkv_bias);
     }
@@ -222,13 +254,19 @@ class Builder {
   void add_layer(std::int64_t layer) {
     at_ = "blk." + std::to_string(layer) + ".";
     for (const char* name : s.norms) norm(name);
-    attends(layer) ? add_attention(layer) : s.taps > 0 ? add_convolution() : add_rule();
+    if (attends(layer)) add_attention(layer);
+    if (scans(layer)) add_scan();
+    if (!attends(layer) && !s.layout) s.taps > 0 ? add_convolution() : add_rule();
+    if (feeds(layer)) add_feed_forward(layer);
+    if (layer >= s.layers) add_nextn();
+    at_.clear();
+  }
+
+  void add_feed_forward(std::int64_t layer) {
     if (s.experts > 0 && layer >= s.dense_layers && layer % s.expert_period == s.expert_period - 1)
       add_experts();
     else
       add_dense();
-    if (layer >= s.layers) add_nextn();
-    at_.clear();
   }
 
   void add_nextn() {
@@ -252,8 +290,11 @@ class Builder {
     if (s.choice_bias) vector("exp_probs_b.bias", s.experts);
     if (s.shared_score) m.tensor(at_ + "ffn_gate_inp_shexp.weight", {s.dim}, Like::kRouter);
     if (s.fused_experts) m.tensor(at_ + "ffn_gate_up_exps.weight", {s.dim, 2 * s.expert_ffn, s.experts}, Like::kMatrix);
+    const std::int64_t width = s.expert_dim > 0 ? s.expert_dim : s.dim;
+    if (s.expert_dim > 0) matrix("ffn_latent_down", s.dim, width, false), matrix("ffn_latent_up", width, s.dim, false);
     for (const std::string part : {"gate", "up", "down"}) {
-      const std::int64_t cols = part == "down" ? s.expert_ffn : s.dim, rows = part == "down" ? s.dim : s.expert_ffn;
+      const std::int64_t cols = part == "down" ? s.expert_ffn : width, rows = part == "down" ? width : s.expert_ffn;
+      if (part == "gate" && s.feed_forward == Shape::kPlain) continue;
       const std::string merged = at_ + "ffn_" + part + "_exps.weight";
       if (!s.single_experts && !(s.fused_experts && part != "down")) m.tensor(merged, {cols, rows, s.experts}, like("ffn_" + part));
       if (s.scales) scale("ffn_" + part + "_exps", s.experts);

@@ -66,8 +66,61 @@ Builder make_lfm2moe() {
   return b;
 }
 
+/// Scans (Mamba-2) whose heads share all keys.
+Shape granitehybrid() {
+  Shape shape{.architecture = "granitehybrid", .layers = 5};
+  shape.layout = "MM*MM", shape.state_heads = 12, shape.state_key_heads = 1;
+  return shape;
+}
+Builder with_scales(Builder b) {
+  b.m.real("logit_scale", 0.5).real("embedding_scale", 12).real("residual_scale", 0.22).real("attention.scale", 0.125);
+  return b;
+}
+Builder make_granitehybrid() {
+  Builder b = with_scales(Builder(granitehybrid()));
+  b.m.boolean("rope.scaling.finetuned", false);
+  return b;
+}
+/// With RoPE, and experts as wide as the dense feed-forward.
+Builder make_granitehybrid_moe() {
+  Shape shape = granitehybrid();
+  shape.experts = kExperts, shape.expert_ffn = shape.ffn, shape.shared_ffn = 160;
+  return with_scales(Builder(shape));
+}
+
+/// Scans whose heads share keys in groups; one block a layer.
+Shape nemotron_h(const char* architecture) {
+  Shape shape{.architecture = architecture, .layers = 7, .norms = {"attn_norm"}};
+  shape.layout = "M-M*-M-", shape.alone = true, shape.feed_forward = Shape::kPlain;
+  shape.state_heads = 12, shape.state_key_heads = 3;
+  return shape;
+}
+Builder with_epsilons(Builder b) {
+  b.m.real("attention.layer_norm_epsilon", 1e-5);
+  return b;
+}
+Builder make_nemotron_h() { return with_epsilons(Builder(nemotron_h("nemotron_h"))); }
+/// With experts of latent vectors of so many values; 0: of the residual stream.
+template <std::int64_t expert_dim>
+Builder make_nemotron_h_moe() {
+  Shape shape = nemotron_h("nemotron_h_moe");
+  shape.choice_bias = true, shape.experts = kExperts, shape.shared_ffn = 160, shape.expert_dim = expert_dim;
+  Builder b = with_epsilons(Builder(shape));
+  b.m.boolean("expert_weights_norm", true).real("expert_weights_scale", 2.5);
+  return b;
+}
+
 constexpr Variant kVariantsWithStates[] = {
-    {"qwen3next", make_qwen3next}, {"qwen35", make_qwen35}, {"qwen35moe", make_qwen35moe}, {"lfm2", make_lfm2}, {"lfm2moe", make_lfm2moe},
+    {"qwen3next", make_qwen3next},
+    {"qwen35", make_qwen35},
+    {"qwen35moe", make_qwen35moe},
+    {"lfm2", make_lfm2},
+    {"lfm2moe", make_lfm2moe},
+    {"granitehybrid", make_granitehybrid},
+    {"granitehybrid-moe", make_granitehybrid_moe},
+    {"nemotron_h", make_nemotron_h},
+    {"nemotron_h_moe", make_nemotron_h_moe<0>},
+    {"nemotron_h_moe-latent", make_nemotron_h_moe<64>},
 };
 
 constexpr Variant kNextnVariants[] = {

@@ -288,7 +288,8 @@ TEST(Family, WhatALayerCannotBe_isRefusedByName) {
   EXPECT_NE(refused([](LayerSpec& s) { s.experts = 8, s.experts_used = 9; }).find("9 of 8 experts"), std::string::npos);
   EXPECT_NE(refused([](LayerSpec& s) { s.experts = 8; }).find("0 of 8 experts"), std::string::npos);
   EXPECT_NE(refused([](LayerSpec& s) { s.experts = s.experts_used = 1 << 20; }).find("1048576 experts"), std::string::npos);
-  EXPECT_NE(refused([](LayerSpec& s) { s.experts = s.experts_used = 2, s.gated = false; }).find("without a gate"), std::string::npos);
+  EXPECT_NE(refused([](LayerSpec& s) { s.experts = s.experts_used = 2, s.weigh_inputs = true, s.gated = false; }).find("without a gate"),
+            std::string::npos);
   EXPECT_NE(refused([](LayerSpec& s) { s.activation = Activation::kNone; }).find("activation"), std::string::npos);
 }
 

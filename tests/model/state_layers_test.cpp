@@ -95,6 +95,51 @@ TEST(StateLayers, OfLfm2_haveNoKeyValueHeads) {
   expect_refused(file, "lfm2.attention.sliding_window is not supported");
 }
 
+TEST(StateLayers, OfAScan_haveNoKeyValueHeads_andMayHaveNoFeedForward) {
+  for (const std::string family : {"granitehybrid", "nemotron_h"}) {
+    ModelFile file = small_model(family);
+    const auto key = [&](const char* name) { return fmt::format("{}.{}", family, name); };
+    file.set(key("block_count"), std::uint64_t{4});
+    for (const auto& [name, value] :
+         {std::pair{"conv_kernel", 4}, {"inner_size", 96}, {"state_size", 48}, {"time_step_rank", 6}, {"group_count", 2}})
+      file.set(key("ssm.") + name, static_cast<std::uint64_t>(value));
+    const auto layers = [&] {
+      const Hyperparameters h = shaped(file);
+      std::string text;
+      for (std::int64_t i = 0; i < h.layers; ++i) {
+        const LayerSpec spec = h.layer_at(i);
+        text += fmt::format("{}{} ", spec.attends() ? "a" : spec.recurrent() ? "s" : "", spec.feeds ? "f" : "");
+      }
+      return text;
+    };
+    file.metadata[key("attention.head_count_kv")] = std::vector<std::int64_t>{0, 2, 0, 0, 2};
+    const bool alone = family == "nemotron_h";
+    EXPECT_EQ(layers(), alone ? "f f f f " : "sf af sf sf ");
+    file.metadata[key("feed_forward_length")] = std::vector<std::int64_t>{0, 0, 48, 48, 48};
+    if (alone) {
+      EXPECT_EQ(layers(), "s a f f ");
+    } else {
+      expect_refused(file, "feed_forward_length differs between layers");
+      file.set(key("feed_forward_length"), std::uint64_t{48});
+    }
+    const StateShape state = shaped(file).state;
+    EXPECT_EQ(state.channels(), 96 + 2 * 2 * 48);
+    EXPECT_EQ(state.state_floats(), 96 * 48);
+    EXPECT_EQ(state.some(3, 6).channels(), 48 + 2 * 48);
+    for (const auto& [name, value, part] : {std::tuple{"conv_kernel", 3, "convolutions of 3 tokens"},
+                                            {"state_size", 24, "states of 24 x 16"},
+                                            {"state_size", 512, "ssm.state_size is 512"},
+                                            {"group_count", 4, "6 heads are not 4 equal groups"},
+                                            {"inner_size", 97, "97 is not divided by 6 heads"},
+                                            {"inner_size", 6 * 24, "states of 48 x 24"},
+                                            {"inner_size", 6 * 272, "states of 48 x 272"}}) {
+      ModelFile other = file;
+      other.set(key("ssm.") + name, static_cast<std::uint64_t>(value));
+      expect_refused(other, part);
+    }
+  }
+}
+
 /// Value heads and their key heads of each member, with queries and keys as rows of the file.
 TEST(StateLayers, areDividedByHeads_withTheKeyHeadsThatTheseRead) {
   const auto members = [](StateShape state, std::vector<double> shares) {
@@ -111,9 +156,9 @@ TEST(StateLayers, areDividedByHeads_withTheKeyHeadsThatTheseRead) {
       for (std::int64_t head = 0; head < part.heads; ++head) {
         const std::int64_t key = part.key_head_of(head);
         EXPECT_TRUE(key >= 0 && key < part.key_heads);
-        EXPECT_EQ(key + keys.begin / state.dim, state.key_head_of(values.begin + head));
+        EXPECT_EQ(key + keys.begin / state.key_size(), state.key_head_of(values.begin + head));
       }
-      text += fmt::format("{}-{}:{}-{} ", values.begin, values.end, keys.begin / state.dim, keys.end / state.dim);
+      text += fmt::format("{}-{}:{}-{} ", values.begin, values.end, keys.begin / state.key_size(), keys.end / state.key_size());
     }
     return text;
   };
@@ -124,6 +169,10 @@ TEST(StateLayers, areDividedByHeads_withTheKeyHeadsThatTheseRead) {
   EXPECT_EQ(members(in_turn, {1, 1, 1}), "0-2:0-2 2-4:2-4 4-6:0-2 ");
   EXPECT_EQ(members(in_turn, {3, 2, 1}), "0-3:0-3 3-5:0-4 5-6:1-2 ") << "3 and 0, with all between them";
   EXPECT_EQ(StateShape({.heads = 6, .dim = 16}).some(2, 5).channels(), 3 * 16) << "channels alone";
+  const StateShape groups{.heads = 6, .key_heads = 2, .dim = 32, .key_dim = 16, .scan = true};
+  EXPECT_EQ(members(groups, {1, 5}), "0-3:0-1 3-6:1-2 ") << "what is normalized together stays so";
+  const StateShape all{.heads = 6, .key_heads = 1, .dim = 32, .key_dim = 16, .scan = true};
+  EXPECT_EQ(members(all, {1, 5}), "0-1:0-1 1-6:0-1 ");
 }
 
 }  // namespace
