@@ -50,27 +50,30 @@ LinearOp LayerOps::rule_products(const LayerSpec& spec, const WeightSet& w, Line
   return input;
 }
 
-/// For the heads on this rank. In a joint matrix, the strengths of the heads that share a key head are followed by their decays.
+/// What the inputs of any rule have, for the heads on this rank; not yet where their gates and taps are.
+StateInputsOp LayerOps::state_inputs(const WeightSet& w, const LayerCache& cache) const {
+  StateInputsOp op{};
+  op.x = buffers_.convolved.data(), op.gates = buffers_.state_gates.data();
+  op.shape = shard_.state();
+  op.rate = own_part(w.vector(kDecayRate), Extent::kStateHeads), op.bias = own_part(w.vector(kDecayBias), Extent::kStateHeads);
+  op.plan = cache.plan, op.memory = cache.states;
+  op.out = buffers_.state_inputs.data();
+  return op;
+}
+
+/// In a joint matrix, the strengths of the heads that share a key head are followed by their decays.
 StateInputsOp LayerOps::rule_inputs(const LayerSpec& spec, const WeightSet& w, const LayerCache& cache) const {
   const StateShape &shape = shard_.state(), &all = h_.state;
   const std::int64_t each = spec.joint_gates ? shape.sharing() : shape.heads;
   const float* taps = w.vector(kConvolutionTaps);
   const auto taps_from = [&](std::int64_t column) { return taps + column * StateShape::kTaps; };
   const std::int64_t key = shard_.rows(Extent::kStateKeys).begin, value = shard_.rows(Extent::kStateValues).begin;
-  return {.x = buffers_.convolved.data(),
-          .gates = buffers_.state_gates.data(),
-          .gates_row = spec.joint_gates ? shard_.rows(Extent::kHeadGates).count() : 2 * shape.heads,
-          .gates_before = spec.joint_gates ? shape.first_head - shape.first_key_head * shape.sharing() : 0,
-          .gates_each = each,
-          .gates_step = 2 * each,
-          .gates_decay = each,
-          .shape = shape,
-          .taps = {taps_from(key), taps_from(all.keys() + key), taps_from(2 * all.keys() + value)},
-          .rate = own_part(w.vector(kDecayRate), Extent::kStateHeads),
-          .bias = own_part(w.vector(kDecayBias), Extent::kStateHeads),
-          .plan = cache.plan,
-          .memory = cache.states,
-          .out = buffers_.state_inputs.data()};
+  StateInputsOp op = state_inputs(w, cache);
+  op.gates_row = spec.joint_gates ? shard_.rows(Extent::kHeadGates).count() : 2 * shape.heads;
+  op.gates_before = spec.joint_gates ? shape.first_head - shape.first_key_head * shape.sharing() : 0;
+  op.gates_each = op.gates_decay = each, op.gates_step = 2 * each;
+  op.taps = {taps_from(key), taps_from(all.keys() + key), taps_from(2 * all.keys() + value)};
+  return op;
 }
 
 void LayerOps::add_rule(const LayerSpec& spec, const WeightSet& w, const LayerCache& cache, LinearOp input) {

@@ -82,6 +82,7 @@ class LayerOps {
   void add_gated_queries(const WeightSet& weights, LinearOp input);
   void add_gate(std::int64_t rows);
   LinearOp rule_products(const LayerSpec& spec, const WeightSet& weights, LinearOp input) const;
+  StateInputsOp state_inputs(const WeightSet& weights, const LayerCache& cache) const;
   StateInputsOp rule_inputs(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache) const;
   void add_rule(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, LinearOp input);
   void add_convolution(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, LinearOp input);

@@ -5,28 +5,18 @@ namespace yamata {
 
 using enum TensorRole;
 
-/// For the heads on this rank. In the file, values come before keys, and these before queries.
+/// Their only gates are decays. In the file, values come before keys, and these before queries.
 StateInputsOp LayerOps::scan_inputs(const WeightSet& w, const LayerCache& cache) const {
-  const StateShape &shape = shard_.state(), &all = h_.state;
+  const StateShape& all = h_.state;
   const std::int64_t key = all.values() + shard_.rows(Extent::kStateKeys).begin, value = shard_.rows(Extent::kStateValues).begin;
   const float *taps = w.vector(kConvolutionTaps), *bias = w.vector(kConvolutionBias);
   const auto taps_from = [&](std::int64_t column) { return taps + column * StateShape::kTaps; };
   const auto bias_from = [&](std::int64_t column) { return bias ? bias + column : nullptr; };
-  return {.x = buffers_.convolved.data(),
-          .gates = buffers_.state_gates.data(),
-          .gates_row = shape.heads,
-          .gates_before = 0,
-          .gates_each = shape.heads,
-          .gates_step = shape.heads,
-          .gates_decay = 0,
-          .shape = shape,
-          .taps = {taps_from(all.keys() + key), taps_from(key), taps_from(value)},
-          .offsets = {bias_from(all.keys() + key), bias_from(key), bias_from(value)},
-          .rate = own_part(w.vector(kDecayRate), Extent::kStateHeads),
-          .bias = own_part(w.vector(kDecayBias), Extent::kStateHeads),
-          .plan = cache.plan,
-          .memory = cache.states,
-          .out = buffers_.state_inputs.data()};
+  StateInputsOp op = state_inputs(w, cache);
+  op.gates_row = op.gates_each = op.gates_step = op.shape.heads;
+  op.taps = {taps_from(all.keys() + key), taps_from(key), taps_from(value)};
+  op.offsets = {bias_from(all.keys() + key), bias_from(key), bias_from(value)};
+  return op;
 }
 
 /// The results of heads that share keys have a norm together. If these are all heads, it is a part of the next product.
