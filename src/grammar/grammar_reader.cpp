@@ -9,7 +9,7 @@
 namespace yamata {
 namespace {
 
-using Kind = ByteAutomaton::Kind;
+using EdgeKind = ByteAutomaton::Kind;
 
 [[noreturn]] void throw_too_many_states() {
   throw UsageError("the schema is too ambiguous: reading this text needs too many states; make its patterns and alternatives simpler");
@@ -44,7 +44,7 @@ GrammarReader::SetIndex GrammarReader::set_of(std::vector<NodeIndex> nodes) {
     if (std::exchange(seen_[node], closure_) == closure_) continue;
     bool reads = automaton_.accepting(node) || automaton_.ends(node) != ByteAutomaton::kNoRule;
     automaton_.each_edge(node, [&](const ByteAutomaton::Edge& edge) {
-      if (edge.kind == Kind::kEmpty)
+      if (edge.kind == EdgeKind::kEmpty)
         nodes.push_back(edge.to);
       else
         reads = true;
@@ -68,9 +68,9 @@ GrammarReader::Step GrammarReader::find_step(SetIndex set, std::uint8_t byte) {
   std::vector<RuleIndex> closed;
   for (const NodeIndex node : sets_[set].nodes) {
     automaton_.each_edge(node, [&](const ByteAutomaton::Edge& edge) {
-      if (edge.kind == Kind::kCall) {
+      if (edge.kind == EdgeKind::kCall) {
         if (automaton_.rule(edge.rule).opens == byte) opened.push_back(automaton_.rule(edge.rule).start);
-      } else if (edge.kind == Kind::kBytes && byte >= edge.low && byte <= edge.high) {
+      } else if (edge.kind == EdgeKind::kBytes && byte >= edge.low && byte <= edge.high) {
         const RuleIndex rule = automaton_.ends(edge.to);
         rule == ByteAutomaton::kNoRule ? targets.push_back(edge.to) : closed.push_back(rule);
       }
@@ -104,7 +104,7 @@ GrammarReader::SetIndex GrammarReader::after_rules(SetIndex set, std::uint32_t c
   std::vector<NodeIndex> targets;
   for (const NodeIndex node : sets_[set].nodes) {
     automaton_.each_edge(node, [&](const ByteAutomaton::Edge& edge) {
-      if (edge.kind == Kind::kCall && std::binary_search(rules.begin(), rules.end(), edge.rule)) targets.push_back(edge.to);
+      if (edge.kind == EdgeKind::kCall && std::binary_search(rules.begin(), rules.end(), edge.rule)) targets.push_back(edge.to);
     });
   }
   const SetIndex after = set_of(std::move(targets));

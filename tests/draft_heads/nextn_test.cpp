@@ -17,11 +17,9 @@ using families_test::tiny_prompt;
 using families_test::write_changed;
 using families_test::write_tiny_model;
 
-constexpr std::size_t kDim = 192, kVocabulary = 512;
-
 class NextnTest : public ::testing::TestWithParam<std::string>, protected TextRun {
  protected:
-  NextnTest() : TextRun({-1}, tiny_prompt(), kDim, kVocabulary) {
+  NextnTest() : TextRun({-1}, tiny_prompt(), 192, 512) {
     path_ = folder_ / "model.gguf";
     write_tiny_model(GetParam(), TensorType::F16, path_);
     target_.emplace(ModelFile::open(path_));

@@ -18,13 +18,12 @@
 #include "src/model/transformer_stage.hpp"
 #include "src/sampling/best_logits.hpp"
 #include "tests/finish.hpp"
-#include "tests/paths.hpp"
+#include "tests/model/tales.hpp"
 
 namespace yamata {
 namespace {
 
-const std::string kModel = test::source_path("/models/tales-target-q8_0.gguf");
-constexpr int kTokens = 7;
+constexpr int kRunTokens = 7;
 constexpr std::size_t kRows = 5;
 
 std::unique_ptr<ComputeUnit> cores(int threads) {
@@ -71,10 +70,10 @@ class HighestTest : public ::testing::Test {
     Found found;
     const auto run = [&](int first, bool only_highest) {
       std::vector<Placement> placements;
-      std::vector<float> activations(kTokens * static_cast<std::size_t>(h_.dim));
-      for (int i = 0; i < kTokens; ++i) placements.push_back({first + i, -1, {0, 1}});
+      std::vector<float> activations(kRunTokens * static_cast<std::size_t>(h_.dim));
+      for (int i = 0; i < kRunTokens; ++i) placements.push_back({first + i, -1, {0, 1}});
       for (std::size_t i = 0; i < activations.size(); ++i) activations[i] = static_cast<float>(i * 37 % 101) / 50 - 1;
-      const std::vector<std::int32_t> tokens(kTokens, 1), rows{0, 1, 3, 5, 6};
+      const std::vector<std::int32_t> tokens(kRunTokens, 1), rows{0, 1, 3, 5, 6};
       stage.start(
           {.tokens = tokens, .activations = activations, .placements = placements, .logit_rows = rows, .only_highest = only_highest},
           nullptr);

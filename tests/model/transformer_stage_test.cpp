@@ -8,13 +8,10 @@
 
 #include "node/cpu/cpu_unit.hpp"
 #include "tests/finish.hpp"
-#include "tests/paths.hpp"
+#include "tests/model/tales.hpp"
 
 namespace yamata {
 namespace {
-
-const std::string kModel = test::source_path("/models/tales-target-q8_0.gguf");
-const std::vector<std::int32_t> kTokens{1, 403, 17, 2500, 90, 1111, 7, 802, 33, 5};
 
 class TransformerStageTest : public ::testing::Test {
  protected:

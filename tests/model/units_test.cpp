@@ -19,13 +19,11 @@
 #include "node/units/split_unit.hpp"
 #include "src/model/transformer_stage.hpp"
 #include "tests/finish.hpp"
-#include "tests/paths.hpp"
+#include "tests/model/tales.hpp"
 #include "tests/thorough.hpp"
 
 namespace yamata {
 namespace {
-
-const std::string kModel = test::source_path("/models/tales-target-q8_0.gguf");
 
 #ifdef YAMATA_EMULATED_DEVICE
 constexpr int kMinThreads = 0;
@@ -82,23 +80,23 @@ struct Units {
 };
 
 /// The results of runs with these widths, one after another.
-struct Results {
+struct UnitResults {
   std::vector<std::vector<float>> activations, logits, features;
   bool left = false;
-  friend bool operator==(const Results&, const Results&) = default;
+  friend bool operator==(const UnitResults&, const UnitResults&) = default;
 };
 
 class UnitsTest : public ::testing::Test {
  protected:
   UnitsTest() : file_(gguf::File::open(kModel)), h_(Hyperparameters::read(file_)) {}
 
-  Results compute(ComputeUnit& unit, LayerRange range, std::span<const int> widths, CacheTypes types, const GroupMember& group = {},
-                  int stopped_at = -1) {
+  UnitResults compute(ComputeUnit& unit, LayerRange range, std::span<const int> widths, CacheTypes types, const GroupMember& group = {},
+                      int stopped_at = -1) {
     TransformerStage stage(file_, h_, range, ContextOptions{1024, 8, types, pack_, group, 0, 0, 0, first_layers_}, unit);
     stage.load(nullptr);
     finish(unit);
     if (!group.exchange) device_ = stage.device();
-    Results results;
+    UnitResults results;
     std::int32_t position = 0;
     for (std::size_t run = 0; run < widths.size(); ++run) {
       std::vector<Placement> placements;
@@ -128,17 +126,17 @@ class UnitsTest : public ::testing::Test {
     }
     return results;
   }
-  Results alone(LayerRange range, std::span<const int> widths, CacheTypes types) {
+  UnitResults alone(LayerRange range, std::span<const int> widths, CacheTypes types) {
     CpuUnit unit({-1}, cpu::choose_isa());
     return compute(unit, range, widths, types);
   }
 
   /// The members' parts of the vocabulary, combined row by row.
-  std::vector<float> together(const std::vector<Results>& members, std::size_t run, int width) const {
+  std::vector<float> together(const std::vector<UnitResults>& members, std::size_t run, int width) const {
     const auto rows = static_cast<std::size_t>((width + 2) / 3);
     std::vector<float> all;
     for (std::size_t row = 0; row < rows; ++row) {
-      for (const Results& member : members) {
+      for (const UnitResults& member : members) {
         const std::vector<float>& part = member.logits[run];
         const auto width = static_cast<std::ptrdiff_t>(part.size() / rows);
         all.insert(all.end(), part.begin() + static_cast<std::ptrdiff_t>(row) * width,
@@ -165,7 +163,7 @@ TEST_F(UnitsTest, wholeLayersOfTwoUnits_haveTheBitsOfOne) {
   const std::vector<int> widths{20, 1, 3, 1};
   for (const LayerRange range : {LayerRange{0, 3}, LayerRange{2, 5}, LayerRange{5, h_.layers}}) {
     const CacheTypes types(CacheType::kQ8_0, CacheType::kF32);
-    const Results expected = alone(range, widths, types);
+    const UnitResults expected = alone(range, widths, types);
     for (const std::int64_t first : {0, 1, 2, 99}) {
       first_layers_ = first;
       pack_ = first != 1;
@@ -190,12 +188,12 @@ TEST_F(UnitsTest, aRunOfWholeLayers_isLeftWhenNobodyWantsIt) {
 TEST_F(UnitsTest, membersOfAGroup_mayHaveWholeLayersOnADevice) {
   const std::vector<int> widths{9, 1, 4, 1};
   const LayerRange range{1, 5};
-  const Results expected = alone(range, widths, CacheType::kF16);
+  const UnitResults expected = alone(range, widths, CacheType::kF16);
   first_layers_ = 2;
   for (const int stopped_at : {-1, 3}) {
     const std::vector<double> shares{0.4, 0.6};
     LocalGroup group(2);
-    std::vector<Results> members(2);
+    std::vector<UnitResults> members(2);
     std::vector<std::thread> threads;
     for (int m = 0; m < 2; ++m) {
       threads.emplace_back([&, m] {
@@ -206,7 +204,7 @@ TEST_F(UnitsTest, membersOfAGroup_mayHaveWholeLayersOnADevice) {
       });
     }
     for (auto& thread : threads) thread.join();
-    for (const Results& member : members) {
+    for (const UnitResults& member : members) {
       EXPECT_EQ(member.left, stopped_at >= 0) << "all, or none";
       if (stopped_at < 0) {
         EXPECT_EQ(member.activations, expected.activations);
@@ -220,7 +218,7 @@ TEST_F(UnitsTest, randomCutsGiveTheBitsOfOneUnit) {
   std::mt19937 random(3);
   for (const LayerRange range : {LayerRange{0, 3}, LayerRange{3, 5}, LayerRange{5, h_.layers}}) {
     for (const CacheTypes types : {CacheTypes(CacheType::kF16), CacheTypes(CacheType::kQ8_0, CacheType::kF32)}) {
-      const Results expected = alone(range, widths, types);
+      const UnitResults expected = alone(range, widths, types);
       for (int round = 0; round < (test::thorough() ? 4 : 2); ++round) {
         const Units units = Units::random(random, 4);
         pack_ = round != 0;
@@ -263,7 +261,7 @@ TEST_F(UnitsTest, attentionApart_isMeasuredOnOneUnit_too) {
 TEST_F(UnitsTest, aLongContextIsCutInSegmentsWithTheSameBits) {
   const std::vector<int> widths = test::thorough() ? std::vector{600, 300, 1, 5} : std::vector{520, 1, 5};
   const LayerRange range{0, test::thorough() ? 2 : 1};
-  const Results expected = alone(range, widths, CacheType::kF16);
+  const UnitResults expected = alone(range, widths, CacheType::kF16);
   using enum AttentionCut;
   for (const auto& [units, cut] :
        {std::pair{Units{{1, 1}, {0.56, 0.44}}, kHeads}, std::pair{Units{{1, 1}, {0.9, 0.1}}, kStatic},
@@ -279,11 +277,11 @@ TEST_F(UnitsTest, membersOfAGroupMayBeSeveralUnits) {
   const std::vector<int> widths{9, 1, 4, 1};
   std::mt19937 random(5);
   for (const LayerRange range : {LayerRange{0, 4}, LayerRange{4, h_.layers}}) {
-    const Results expected = alone(range, widths, CacheType::kF16);
+    const UnitResults expected = alone(range, widths, CacheType::kF16);
     for (int stopped_at : {-1, -1, -1, 3}) {
       const std::vector<double> shares{0.3, 0.5, 0.2};
       LocalGroup group(3);
-      std::vector<Results> members(3);
+      std::vector<UnitResults> members(3);
       std::vector<std::thread> threads;
       for (int m = 0; m < 3; ++m) {
         const Units units = m == 1 ? Units{{stopped_at < 0 ? kMinThreads : 2}, {1}} : Units::random(random, 3);
@@ -313,7 +311,7 @@ TEST_F(UnitsTest, aRunIsLeftByAllUnitsAndTheNextIsRight) {
   CpuUnit one({-1}, cpu::choose_isa());
   const auto unit = Units{{1, 1, kMinThreads}, {1, 2, 1}}.make();
   for (int stopped_at : {0, 1, 2}) {
-    const Results found = compute(*unit, range, widths, CacheType::kF16, {}, stopped_at);
+    const UnitResults found = compute(*unit, range, widths, CacheType::kF16, {}, stopped_at);
     EXPECT_EQ(found.left, stopped_at == 2);
     if (stopped_at == 2) {
       EXPECT_EQ(found.logits[1], alone(range, without, CacheType::kF16).logits[1]);
@@ -355,7 +353,7 @@ TEST_P(UnitsLeave, atEachBarrier_andTheNextRunIsRight) {
   const bool graphs = std::get<2>(GetParam()), stream_waits = std::get<3>(GetParam());
   const std::vector<int> once{3}, again{3, 1};
   const LayerRange range{0, 2};
-  const Results expected = alone(range, again, CacheType::kF16);
+  const UnitResults expected = alone(range, again, CacheType::kF16);
   const std::vector<double> shares{0.5, 0.5};
   const auto make = [=] {
     return with_cores ? Units{{1, 0}, {1, 1}, false, graphs, stream_waits}.make() : device_unit(graphs, stream_waits);
@@ -365,7 +363,7 @@ TEST_P(UnitsLeave, atEachBarrier_andTheNextRunIsRight) {
   bool reached = true;
   const auto member = [&](ComputeUnit& unit, int own, LocalGroup& group, const std::vector<int>& widths, int faulty_at) {
     FaultyMember exchange(group.member(own), faulty_at, lost);
-    Results results;
+    UnitResults results;
     try {
       results = compute(unit, range, widths, CacheType::kF16, {shares, own, &exchange});
     } catch (const ClusterError&) {
@@ -376,9 +374,9 @@ TEST_P(UnitsLeave, atEachBarrier_andTheNextRunIsRight) {
   };
   const auto both = [&](const std::vector<int>& widths, int faulty_at) {
     LocalGroup group(2);
-    Results others;
+    UnitResults others;
     std::thread other([&] { others = member(cores, 1, group, widths, 0); });
-    const Results own = member(*device, 0, group, widths, faulty_at);
+    const UnitResults own = member(*device, 0, group, widths, faulty_at);
     other.join();
     EXPECT_EQ(own.left, others.left);
     return own;
@@ -387,7 +385,7 @@ TEST_P(UnitsLeave, atEachBarrier_andTheNextRunIsRight) {
     ASSERT_LT(at, 100) << "they synchronize a few times in two layers";
     if (!graphs) device = make();  // a device that has not copied anything yet
     EXPECT_EQ(both(once, at).left, reached) << "at " << at;
-    const Results found = both(again, 0);
+    const UnitResults found = both(again, 0);
     EXPECT_FALSE(found.left);
     EXPECT_TRUE(found.activations == expected.activations) << "after " << at;
   }

@@ -18,6 +18,7 @@ endforeach()
 add_test(NAME house_rules COMMAND grep -q two ${CMAKE_SOURCE_DIR}/code.sh)
 set_tests_properties(sum_test product_test PROPERTIES LABELS numbers)
 set_tests_properties(slow_test PROPERTIES LABELS "others;thorough")
+add_custom_target(thorough_tests)
 '''
 CODE = '''sum() { echo $(($1 + $2)); }
 product() { echo $(($1 * $2)); }

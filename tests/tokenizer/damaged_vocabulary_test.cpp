@@ -7,6 +7,7 @@
 #include "node/error.hpp"
 #include "src/tokenizer/tokenizer.hpp"
 #include "tests/model/support.hpp"
+#include "tests/tokenizer/joined.hpp"
 
 namespace yamata {
 namespace {
@@ -67,12 +68,6 @@ void expect_refusal(const ModelFile& file, const std::string& part, const std::s
     EXPECT_EQ(message.rfind("test.gguf: ", 0), 0u) << message;
     EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   }
-}
-
-std::string joined(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
-  std::string text;
-  for (const TokenId id : ids) text += tokenizer.piece(id);
-  return text;
 }
 
 using Ids = std::vector<TokenId>;
@@ -217,7 +212,7 @@ TEST(DamagedVocabulary, OddTokens_doNoHarm) {
   }
   EXPECT_EQ(tokenizer->piece(3 + 'y'), "");
   EXPECT_EQ(tokenizer->piece(3 + 'z'), "<0x7A");
-  EXPECT_EQ(joined(*tokenizer, tokenizer->encode("ab <s> \xE2\x82", true, true)), " ab <s> \xE2\x82");
+  EXPECT_EQ(test::joined(*tokenizer, tokenizer->encode("ab <s> \xE2\x82", true, true)), " ab <s> \xE2\x82");
   for (const TokenId id : tokenizer->encode("xyz", true, true)) EXPECT_LT(id, tokenizer->size());
 }
 
@@ -227,12 +222,12 @@ TEST(DamagedVocabulary, WordsOfAMebibyte_comeBackWhole) {
   for (const char* unit : {"a", "ab", " ", "ab ", " \xE2\x96\x81", "\n", "\xFF"}) {
     std::string text;
     while (text.size() < kLength) text += unit;
-    const std::string from_spm = joined(*spm, spm->encode(text, false, false));
+    const std::string from_spm = test::joined(*spm, spm->encode(text, false, false));
     if (std::string(unit).find("\xE2\x96\x81") == std::string::npos) {  // SentencePiece treats U+2581 and the space as equal
       EXPECT_TRUE(from_spm == " " + text) << "'" << unit << "': " << from_spm.size() << " bytes";
     }
     if (std::string(unit).find_first_not_of("ab ") == std::string::npos) {
-      EXPECT_TRUE(joined(*bpe, bpe->encode(text, false, false)) == text) << "'" << unit << "'";
+      EXPECT_TRUE(test::joined(*bpe, bpe->encode(text, false, false)) == text) << "'" << unit << "'";
     } else {
       bpe->encode(text, false, false);
     }

@@ -11,6 +11,7 @@
 
 #include "node/error.hpp"
 #include "tests/paths.hpp"
+#include "tests/tokenizer/joined.hpp"
 
 namespace yamata {
 namespace {
@@ -33,12 +34,6 @@ std::vector<std::string> split(const std::string& text, const std::string& at) {
   }
   parts.push_back(text.substr(begin));
   return parts;
-}
-
-std::string joined(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
-  std::string text;
-  for (const TokenId id : ids) text += tokenizer.piece(id);
-  return text;
 }
 
 class Vocabulary : public testing::TestWithParam<const char*> {
@@ -70,7 +65,7 @@ TEST_P(Vocabulary, AnyBytes_comeBack) {
   // Bytes that never occur in UTF-8: Falcon has no tokens for them, and DeepSeek also uses their tokens for the Latin-1 characters.
   if (name != "falcon" && name != "deepseek-llm") texts.push_back("\xC0\x80 \xF8 a \xFF");
   for (const std::string& text : texts) {
-    EXPECT_EQ(joined(*tokenizer_, tokenizer_->encode(text, false, false)), (name == "llama-spm" ? " " : "") + text);
+    EXPECT_EQ(test::joined(*tokenizer_, tokenizer_->encode(text, false, false)), (name == "llama-spm" ? " " : "") + text);
   }
 }
 
@@ -133,7 +128,7 @@ TEST_F(Tales, ControlText_isOneTokenOnlyWhenParsed) {
   const std::string text = "a" + tokenizer_->text(tokenizer_->eos()) + "b";
   const auto ids = tokenizer_->encode(text, false, true);
   EXPECT_NE(std::find(ids.begin(), ids.end(), tokenizer_->eos()), ids.end());
-  EXPECT_EQ(joined(*tokenizer_, tokenizer_->encode(text, false, false)), " " + text);
+  EXPECT_EQ(test::joined(*tokenizer_, tokenizer_->encode(text, false, false)), " " + text);
 }
 
 TEST_F(Tales, HalfACharacter_isKeptUntilFinish) {

@@ -8,8 +8,6 @@
 namespace yamata::cuda {
 namespace {
 
-const cpu::KernelTable& scalar() { return cpu::kernels(cpu::Isa::kScalar); }
-
 /// A matrix on the device, and what the CPU makes of it.
 struct DeviceMatrix {
   DeviceMatrix(const TestDevice& device, TensorType type, std::int64_t rows, std::int64_t cols, cpu::Random& random)

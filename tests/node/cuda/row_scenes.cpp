@@ -5,8 +5,6 @@
 namespace yamata::cuda {
 namespace {
 
-const cpu::KernelTable& scalar() { return cpu::kernels(cpu::Isa::kScalar); }
-
 struct InputShape {
   std::int64_t rows, cols, stride;
   bool normed, gated, floats;

@@ -14,6 +14,8 @@
 
 namespace yamata::cuda {
 
+inline const cpu::KernelTable& scalar() { return cpu::kernels(cpu::Isa::kScalar); }
+
 /// The reference: one thread with the scalar kernels.
 inline void compute_on_core(const Op& op) {
   CpuUnit unit({-1}, cpu::Isa::kScalar);
