@@ -129,12 +129,13 @@ struct ResizeOp {
 /// from over a token's experts, in the order of its choice. Divided by rows or columns.
 struct AddOp {
   float* to;          ///< [rows][cols]
-  const float* from;  ///< as to; with experts [pairs][cols]
+  const float* from;  ///< [rows / each][cols]; with experts [pairs][cols]
   std::int64_t rows, cols, to_stride, from_stride;
   float scale = 1;
   const float* gate = nullptr;  ///< [rows]
   ExpertChoice experts{};
-  bool weighted = true;  ///< else all weights are 1
+  bool weighted = true;   ///< else all weights are 1
+  std::int64_t each = 1;  ///< without experts: a row of `from` is added to so many rows of `to`, one after another
 };
 
 /// The function from a router's logits to weights.

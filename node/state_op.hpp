@@ -154,7 +154,7 @@ struct GatedConvolutionOp {
   OpRange which{};     ///< heads that are computed
 };
 
-/// Gates of heads: x = x * sigmoid(gate), or x * silu(gate), or, with a norm, x / rms(x) * norm * silu(gate). Divided by rows and heads.
+/// Gates of heads: x = x * sigmoid(gate), or x * silu(gate); with a norm, x / rms(x) * norm instead of x. Divided by rows and heads.
 struct HeadGateOp {
   float* x;  ///< [rows][heads][dim]
   std::int64_t rows, heads, dim;
@@ -162,8 +162,8 @@ struct HeadGateOp {
   std::int64_t gate_row, gate_head;
   const float* norm = nullptr;  ///< [dim]
   float epsilon = 0;
-  OpRange which{};    ///< heads that are computed
-  bool silu = false;  ///< without a norm
+  OpRange which{};  ///< heads that are computed
+  bool silu = false;
 };
 
 /// out[row][head] = x[row][2 * head]: takes apart heads that lie beside their gates. Divided by rows.

@@ -136,7 +136,7 @@ void add_columns(const KernelTable& kernels, const AddOp& op, ThreadShare share)
     float* to = op.to + row * op.to_stride;
     if (!op.experts.any()) {
       const float scale = op.gate ? op.scale * sigmoid(kernels, op.gate[row]) : op.scale;
-      const float* from = op.from + row * op.from_stride;
+      const float* from = op.from + row / op.each * op.from_stride;
       for (std::int64_t i = share.begin; i < share.end; ++i) to[i] += scale * from[i];
       continue;
     }

@@ -268,7 +268,7 @@ void gate_heads(const KernelTable& kernels, const HeadGateOp& op, ThreadShare sh
       kernels.block_squares(x, op.dim, squares);
       kernels.scale_mul(x, kernels.inverse_rms(squares, op.dim, op.epsilon), op.norm, op.dim, x);
     }
-    if (op.norm || op.silu) {
+    if (op.silu) {
       kernels.activate(Activation::kSilu, gate, x, op.dim, x);
       continue;
     }

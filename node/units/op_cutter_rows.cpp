@@ -83,7 +83,7 @@ Cut OpCutter::cut_as_written(std::initializer_list<const float*> where, std::int
 
 void OpCutter::cut_op(const AddOp& op) {
   const Cut own = cut_as_written({op.from, op.to}, op.cols);
-  const std::int64_t from_rows = op.experts.any() ? op.rows * op.experts.used : op.rows;
+  const std::int64_t from_rows = op.experts.any() ? op.rows * op.experts.used : op.rows / op.each;
   std::vector<UnitAccess> accesses{UnitAccess::columns(op.to, op.rows, op.to_stride, op.cols, own, true),
                                    UnitAccess::columns(op.from, from_rows, op.from_stride, op.cols, own, false)};
   if (op.gate) accesses.push_back(UnitAccess::whole(op.gate, static_cast<std::size_t>(op.rows) * sizeof(float), false));

@@ -94,7 +94,8 @@ void LayerOps::add_rule(const LayerSpec& spec, const WeightSet& w, const LayerCa
                             .gate_row = shape.values(),
                             .gate_head = shape.dim,
                             .norm = w.vector(kStateNorm),
-                            .epsilon = h_.epsilon});
+                            .epsilon = h_.epsilon,
+                            .silu = true});
   add_state_out(spec, w, input.rows);
 }
 

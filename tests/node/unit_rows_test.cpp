@@ -43,6 +43,29 @@ TEST_P(UnitContract, Norm_takesItsRowOfTheWeights) {
   }
 }
 
+TEST_P(UnitContract, ARowThatIsAddedToSeveral_isAddedToEach) {
+  constexpr std::int64_t kEach = 3, kTokens = 4, kCols = 100;
+  const std::vector<float> x = reals(kTokens * kEach * kCols, 5), from = reals(kTokens * kCols, 6), gates = reals(kTokens * kEach, 7);
+  const auto added = [&](std::int64_t first, std::int64_t rows, std::int64_t each) {
+    std::vector<float> y(x.begin() + first * kCols, x.begin() + (first + rows) * kCols);
+    run(unit(), std::vector<Op>{AddOp{.to = y.data(),
+                                      .from = from.data() + first / kEach * kCols,
+                                      .rows = rows,
+                                      .cols = kCols,
+                                      .to_stride = kCols,
+                                      .from_stride = kCols,
+                                      .scale = 2,
+                                      .gate = gates.data() + first,
+                                      .each = each}});
+    return y;
+  };
+  const std::vector<float> together = added(0, kTokens * kEach, kEach);
+  for (std::int64_t row = 0; row < kTokens * kEach; ++row) {
+    const auto found = together.begin() + row * kCols;
+    EXPECT_EQ(std::vector(found, found + kCols), added(row, 1, 1)) << row;
+  }
+}
+
 TEST_P(UnitContract, ScaleOfAMatrix_isAppliedBeforeTheBias) {
   constexpr std::int64_t kRows = 70, kCols = 64, kTokens = 3;
   const std::vector<float> weights = reals(kRows * kCols, 1), x = reals(kTokens * kCols, 2), bias = reals(kRows, 3);

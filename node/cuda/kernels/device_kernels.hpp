@@ -128,7 +128,7 @@ struct AddArgs {
   float scale;
   const float *gate, *weights;  ///< without weights but with pairs, they are 1
   const std::int32_t* pairs;
-  std::int64_t used;
+  std::int64_t used, each;
 };
 
 /// ScaleOp.

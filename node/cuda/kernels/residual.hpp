@@ -85,7 +85,7 @@ YAMATA_KERNEL void YAMATA_BOUNDS(kRowThreads) add_to_rows(const AddArgs a) {
   float& to = a.to[row * a.to_stride + col];
   if (!a.pairs) {
     const float scale = a.gate ? a.scale * by_sigmoid(1.0f, a.gate[row]) : a.scale;
-    to += scale * a.from[row * a.from_stride + col];
+    to += scale * a.from[row / a.each * a.from_stride + col];
     return;
   }
   float sum = 0;

@@ -218,7 +218,7 @@ YAMATA_KERNEL void YAMATA_BOUNDS(simt::kWarp) gate_head(const HeadGateArgs a) {
   }
   for (std::int64_t d = simt::lane(); d < a.dim; d += simt::kWarp) {
     const float value = a.norm ? x[d] * factor * a.norm[d] : x[d];
-    x[d] = a.norm || a.silu ? activated(Activation::kSilu, gate[d], value, true) : by_sigmoid(value, gate[d]);
+    x[d] = a.silu ? activated(Activation::kSilu, gate[d], value, true) : by_sigmoid(value, gate[d]);
   }
 }
 

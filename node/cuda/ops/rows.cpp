@@ -74,8 +74,8 @@ bool run(OpContext& c, const AddOp& op) {
   const auto pairs = static_cast<std::size_t>(op.rows * op.experts.used);
   AddArgs a{};
   a.to = c.memory.at(op.to, floats(op.rows, op.to_stride)), a.to_stride = op.to_stride;
-  a.from = c.memory.at(op.from, floats(experts ? op.rows * op.experts.used : op.rows, op.from_stride));
-  a.rows = op.rows, a.cols = op.cols, a.from_stride = op.from_stride, a.scale = op.scale, a.used = op.experts.used;
+  a.from = c.memory.at(op.from, floats(experts ? op.rows * op.experts.used : op.rows / op.each, op.from_stride));
+  a.rows = op.rows, a.cols = op.cols, a.from_stride = op.from_stride, a.scale = op.scale, a.used = op.experts.used, a.each = op.each;
   if (op.gate && !experts) a.gate = c.memory.at(op.gate, static_cast<std::size_t>(op.rows));
   if (experts && op.weighted) a.weights = c.memory.at(op.experts.weights, pairs);
   if (experts) a.pairs = c.memory.at(op.experts.pairs, pairs);

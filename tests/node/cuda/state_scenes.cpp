@@ -216,7 +216,7 @@ std::vector<Scene> state_scenes() {
                           return convolution_holds(device, shape, {0, 5}) && convolution_holds(device, shape, {1, 3});
                         }});
     }
-    for (const auto& [normed, silu] : {std::pair{false, false}, {false, true}, {true, false}}) {
+    for (const auto& [normed, silu] : {std::pair{false, false}, {false, true}, {true, false}, {true, true}}) {
       scenes.push_back({"gates of heads",
                         [=, normed = normed, silu = silu](const TestDevice& device) { return gates_hold(device, dim, normed, silu); }});
     }
