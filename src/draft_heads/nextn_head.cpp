@@ -57,6 +57,7 @@ NextnTensors NextnTensors::find(const CheckedTensors& tensors) {
                        target.file.name(), target.h.family->name));
   }
   if (target.h.output_norm() != NormKind::kRms) refuse("a multi-token prediction layer with LayerNorm is not supported");
+  if (target.h.layer.streams > 0) refuse("a multi-token prediction layer of a model with hyper-connections is not supported");
   if (target.h.layer.alone) refuse("a multi-token prediction layer of a model with one block a layer is not supported");
   if (target.h.layer.window > 0) refuse("a multi-token prediction layer of a model with sliding windows is not supported");
   if (target.h.layer.query_scale != 0) refuse("a multi-token prediction layer of a model that scales queries is not supported");

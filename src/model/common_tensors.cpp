@@ -45,6 +45,10 @@ bool has_gate_of_shared(const LayerSpec& spec) { return has_shared(spec) && spec
 bool has_both(const LayerSpec& spec) { return spec.experts > 0 && spec.dense_beside; }
 bool has_layer_inputs(const LayerSpec& spec) { return spec.input_dim > 0; }
 bool scales_output(const LayerSpec& spec) { return spec.scales_output; }
+bool has_streams(const LayerSpec& spec) { return spec.streams > 0; }
+bool has_one_stream(const LayerSpec& spec) { return spec.streams == 0; }
+bool mixes_streams(const LayerSpec& spec) { return has_streams(spec) && spec.mixer != Mixer::kNone; }
+bool feeds_streams(const LayerSpec& spec) { return has_streams(spec) && spec.feeds; }
 bool has_shared_gate(const LayerSpec& spec) { return has_shared(spec) && spec.shared_gate; }
 
 constexpr TensorRow vector(TensorRole role, const char* name, Extent cols, bool (*present)(const LayerSpec&)) {
@@ -82,6 +86,9 @@ constexpr TensorRow scanned(TensorRole role, Extent rows) {
 }
 constexpr TensorRow of_first_stage(TensorRole role, const char* name, Extent rows, Extent cols) {
   return {.role = role, .name = name, .holder = kFirstStage, .rows = rows, .cols = cols, .present = has_layer_inputs};
+}
+constexpr TensorRow of_last_stage(TensorRole role, const char* name, Extent rows, Extent cols) {
+  return {.role = role, .name = name, .holder = kLastStage, .rows = rows, .cols = cols, .present = has_streams};
 }
 constexpr TensorRow expert_bias(TensorRole role, const char* name, Extent cols) {
   TensorRow row = matrix(role, name, kExperts, cols, has_experts);
@@ -188,7 +195,18 @@ constexpr TensorRow kTensors[] = {
     matrix(kLayerProjection, "proj.weight", kDim, kLayerInput, has_layer_inputs),
     vector(kLayerPostNorm, "post_norm.weight", kDim, has_layer_inputs),
     bias(kOutputScale, "layer_output_scale.weight", kOne, scales_output),
-    {.role = kOutputNorm, .name = "output_norm.weight", .holder = kLastStage, .rows = kOne, .cols = kDim},
+    vector(kAttentionStreamNorm, "hc_attn_norm.weight", kAllStreams, mixes_streams),
+    matrix(kAttentionStreamDown, "hc_attn_down.weight", kStreamRank, kAllStreams, mixes_streams),
+    matrix(kAttentionStreamUp, "hc_attn_up.weight", kAllStreams, kStreamRank, mixes_streams),
+    matrix(kAttentionStreamWeights, "hc_attn_inject.weight", kStreams, kAllStreams, mixes_streams),
+    vector(kFfnStreamNorm, "hc_ffn_norm.weight", kAllStreams, feeds_streams),
+    matrix(kFfnStreamDown, "hc_ffn_down.weight", kStreamRank, kAllStreams, feeds_streams),
+    matrix(kFfnStreamUp, "hc_ffn_up.weight", kAllStreams, kStreamRank, feeds_streams),
+    matrix(kFfnStreamWeights, "hc_ffn_inject.weight", kStreams, kAllStreams, feeds_streams),
+    of_last_stage(kOutputStreamNorm, "output_hc_norm.weight", kOne, kAllStreams),
+    of_last_stage(kOutputStreamDown, "output_hc_down.weight", kStreamRank, kAllStreams),
+    of_last_stage(kOutputStreamUp, "output_hc_up.weight", kAllStreams, kStreamRank),
+    {.role = kOutputNorm, .name = "output_norm.weight", .holder = kLastStage, .rows = kOne, .cols = kDim, .present = has_one_stream},
     {.role = kOutputNormBias,
      .name = "output_norm.bias",
      .holder = kLastStage,

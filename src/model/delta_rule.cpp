@@ -95,7 +95,7 @@ void LayerOps::add_rule(const LayerSpec& spec, const WeightSet& w, const LayerCa
                             .gate_head = shape.dim,
                             .norm = w.vector(kStateNorm),
                             .epsilon = h_.epsilon,
-                            .silu = true});
+                            .silu = !spec.sigmoid_gate});
   add_state_out(spec, w, input.rows);
 }
 

@@ -45,6 +45,14 @@ constexpr LayerSpec qwen3next() {
   return spec;
 }
 
+/// Hyper-connections instead of norms.
+constexpr LayerSpec qwen4exp() {
+  LayerSpec spec = qwen35();
+  spec.attention_norm = spec.ffn_norm = NormKind::kNone;
+  spec.sigmoid_gate = true;
+  return spec;
+}
+
 constexpr LayerSpec qwen2moe() {
   LayerSpec spec = neox();
   spec.normalize_experts = false;
@@ -169,6 +177,7 @@ const Family kFamilies[] = {
     {"qwen3next", qwen3next(), common_tensors(), read_states_and_experts, kNormAfterAttention},
     {"qwen35", qwen35(), common_tensors(), read_states, kNormAfterAttention},
     {"qwen35moe", qwen35(), common_tensors(), read_states_and_experts, kNormAfterAttention},
+    {"qwen4exp", qwen4exp(), common_tensors(), read_qwen4exp},
     {"falcon", gpt(true), common_tensors(), nullptr, kFalconNames},
     {"gptneox", gpt(true), common_tensors(), read_gptneox},
     {"starcoder2", gpt(false), common_tensors()},

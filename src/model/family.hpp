@@ -90,6 +90,17 @@ enum class TensorRole {
   kLayerProjection,
   kLayerPostNorm,
   kOutputScale,
+  kAttentionStreamNorm,
+  kAttentionStreamDown,
+  kAttentionStreamUp,
+  kAttentionStreamWeights,
+  kFfnStreamNorm,
+  kFfnStreamDown,
+  kFfnStreamUp,
+  kFfnStreamWeights,
+  kOutputStreamNorm,
+  kOutputStreamDown,
+  kOutputStreamUp,
   kOutputNorm,
   kOutputNormBias,
   kOutput,
@@ -136,6 +147,9 @@ enum class Extent {
   kSharedFfn,
   kLayerInput,      ///< a layer's part of the per-layer embedding
   kAllLayerInputs,  ///< the same of all layers
+  kStreams,         ///< their number
+  kAllStreams,      ///< their columns
+  kStreamRank,
   kRotaryPairs
 };
 /// Which ranks hold a tensor.

@@ -259,8 +259,9 @@ std::int64_t Hyperparameters::active_ffn() const {
 std::int64_t Hyperparameters::widest_input() const {
   const std::int64_t used = layer.experts > 0 ? layer.experts_used : 0;
   const std::int64_t latent = is_latent() ? heads * std::max(layer.latent_rank, layer.plain_dim) : 0;  // separate for every head
-  return std::max({dim, heads * (value_dim() + widest_head() - head_dim), layer.input_dim, state.values(), latent, layer.query_rank,
-                   has_dense_layers() ? ffn : 0, layer.shared_ffn, used * std::max({dim, layer.expert_ffn, layer.expert_dim})});
+  return std::max({residual_dim(), layer.stream_rank, heads * (value_dim() + widest_head() - head_dim), layer.input_dim, state.values(),
+                   latent, layer.query_rank, has_dense_layers() ? ffn : 0, layer.shared_ffn,
+                   used * std::max({dim, layer.expert_ffn, layer.expert_dim})});
 }
 
 std::int64_t windowed_layers(const Hyperparameters& h, LayerRange layers) {

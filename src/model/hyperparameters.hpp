@@ -56,6 +56,8 @@ struct Hyperparameters {
 
   bool is_recurrent() const { return state.heads > 0; }
   bool is_latent() const { return layer.latent_rank > 0; }
+  /// Floats of a token's residual stream, of all its streams together.
+  std::int64_t residual_dim() const { return layer.streams > 0 ? layer.streams * dim : dim; }
   /// Of what experts read and write.
   std::int64_t expert_dim() const { return layer.expert_dim > 0 ? layer.expert_dim : dim; }
   bool is_sparse() const { return layer.picked > 0; }

@@ -54,7 +54,7 @@ void LayerOps::add_layer(const LayerSpec& spec, const WeightSet& w, const LayerC
   const NormWeights attention_norm{spec.attention_norm, w.vector(kAttentionNorm), w.vector(kAttentionNormBias)};
   if (spec.parallel)
     add_norm(ffn_norm_of(spec, w), buffers_.x.data(), rows, whole, buffers_.ffn_input.data());  // before attention is added
-  const LinearOp input = normed_input(attention_norm, rows, whole);
+  const LinearOp input = spec.streams > 0 ? mixed_input(attention_streams(w), rows) : normed_input(attention_norm, rows, whole);
   if (spec.recurrent()) {
     spec.mixer == Mixer::kConvolution ? add_convolution(spec, w, cache, input)
     : spec.mixer == Mixer::kScan      ? add_scan(spec, w, cache, input)
@@ -95,6 +95,7 @@ void LayerOps::add_layer(const LayerSpec& spec, const WeightSet& w, const LayerC
 
 void LayerOps::add_feed_forward(const LayerSpec& spec, const WeightSet& w, std::int64_t rows) {
   if (!spec.feeds) return;
+  if (spec.streams > 0) return add_feed_forward_of_streams(spec, w, rows);
   const NormWeights ffn_norm = ffn_norm_of(spec, w);
   if (spec.experts > 0 && spec.dense_beside) {
     add_both_feed_forwards(spec, w, rows);
@@ -235,10 +236,17 @@ void LayerOps::norm_columns(float* x, std::int64_t rows, const NormWeights& norm
                         .share = shared(shard_.residual())});
 }
 
-/// Adds a product to the residual stream, for the own columns. It is normalized and scaled before if the spec says so.
+/// Adds a product to the residual stream, for the own columns. It is normalized and scaled before if the spec says so. With
+/// hyper-connections, a block ends with it.
 void LayerOps::add_to_residual(const LayerSpec& spec, LinearOp product, Product with, const NormWeights& post) {
   const Interval own = shard_.rows(Extent::kDim);
   float *x = buffers_.x.data() + own.begin, *branch = buffers_.branch.data();
+  if (spec.streams > 0) {
+    product.parts[0] = {.weight = with.weight, .y = block_columns(), .stride = h_.dim, .bias = own_part(with.bias, Extent::kDim)};
+    product.add = false;
+    ops_.push_back(product);
+    return add_block(product.rows);
+  }
   const bool direct = post.kind == NormKind::kNone && spec.residual_scale == 1 && !with.weight->scale;
   product.parts[0] = {
       .weight = with.weight, .y = direct ? x : branch, .stride = direct ? h_.dim : own.count(), .bias = own_part(with.bias, Extent::kDim)};
@@ -280,10 +288,10 @@ void LayerOps::add_dense(const LayerSpec& spec, const WeightSet& w, LinearOp inp
                   {spec.ffn_post_norm, w.vector(kFfnPostNorm), nullptr});
 }
 
-/// Adds a branch to the residual stream, for the own columns.
+/// Adds a branch to the residual stream, or to what the block writes, for the own columns.
 AddOp LayerOps::branch_to_residual(const LayerSpec& spec, std::int64_t rows) const {
   const Interval own = shard_.rows(Extent::kDim);
-  return {.to = buffers_.x.data() + own.begin,
+  return {.to = spec.streams > 0 ? block_columns() : buffers_.x.data() + own.begin,
           .from = buffers_.branch.data(),
           .rows = rows,
           .cols = own.count(),

@@ -50,6 +50,10 @@ class LayerOps {
   void add_layer_inputs(const WeightSet& weights, std::span<const std::int32_t> tokens);
   /// Writes keys, [rows][kv heads here][head_dim] before RoPE, and values of a layer of another stage into the cache.
   void add_cells(const LayerSpec& spec, const LayerCache& cache, float* k, const float* v, std::int64_t rows);
+  /// With hyper-connections, before the layers of a run: numbers the streams of its rows.
+  void number_streams(std::int64_t rows);
+  /// The mean of each row's streams; `out`: [rows][dim].
+  void add_stream_mean(const float* x, std::int64_t rows, float* out);
   /// For latent attention, before the layers of a run: numbers the pairs of its rows and this rank's heads.
   void number_heads(std::int64_t rows);
 
@@ -60,6 +64,19 @@ class LayerOps {
     NormKind kind;
     const float *weight, *bias;
   };
+  /// Of hyper-connections; `weights`: null after the last block.
+  struct StreamWeights {
+    const float* norm;
+    const Matrix *down, *up, *weights;
+  };
+  static StreamWeights attention_streams(const WeightSet& weights);
+  static StreamWeights ffn_streams(const WeightSet& weights);
+  static StreamWeights output_streams(const WeightSet& weights);
+  void add_mix(const StreamWeights& streams, const float* x, std::int64_t rows, float* out);
+  LinearOp mixed_input(const StreamWeights& streams, std::int64_t rows);
+  float* block_columns() const;
+  void add_block(std::int64_t rows);
+  void add_feed_forward_of_streams(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);
   static NormWeights ffn_norm_of(const LayerSpec& spec, const WeightSet& weights);
   void add_feed_forward(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);
   void add_norm(const NormWeights& norm, float* x, std::int64_t rows, bool whole, float* out);

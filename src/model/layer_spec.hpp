@@ -59,10 +59,16 @@ struct LayerSpec {
   RopeKind index_rope = RopeKind::kNeox;
 
   Mixer mixer = Mixer::kAttention;
-  bool alone = false;        ///< a layer has either a mixer or a feed-forward
-  bool feeds = true;         ///< it has a feed-forward
-  bool joint_gates = false;  ///< of a gated delta rule: one matrix has the decays and strengths of all heads, else two
-  bool output_gate = false;  ///< attention's results are multiplied by the sigmoid of gates, which lie beside each head's query
+  bool alone = false;         ///< a layer has either a mixer or a feed-forward
+  bool feeds = true;          ///< it has a feed-forward
+  bool joint_gates = false;   ///< of a gated delta rule: one matrix has the decays and strengths of all heads, else two
+  bool sigmoid_gate = false;  ///< of a gated delta rule: its results are multiplied by the sigmoid of gates, not by silu of them
+  bool output_gate = false;   ///< attention's results are multiplied by the sigmoid of gates, which lie beside each head's query
+
+  // Hyper-connections: the residual stream is several streams, which begin as the embedding. A block reads a mix of them, and what it
+  // writes is added to each with a weight of its own. There are no other norms of its input.
+  std::int64_t streams = 0;      ///< 0: the residual stream is one
+  std::int64_t stream_rank = 0;  ///< size of the vector from which the gates of a mix are made
 
   bool parallel = false;     ///< attention and feed-forward read the same residual stream, and both are added to it
   float residual_scale = 1;  ///< factor for both before that

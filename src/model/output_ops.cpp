@@ -9,6 +9,7 @@ namespace yamata {
 using enum TensorRole;
 
 void LayerOps::add_output_norm(const WeightSet& w, float* x, std::int64_t rows, bool whole, float* out) {
+  if (h_.layer.streams > 0) return add_mix(output_streams(w), x, rows, out);
   const NormWeights norm{h_.output_norm(), w.vector(kOutputNorm), w.vector(kOutputNormBias)};
   if (norm.kind == NormKind::kLayer) return add_norm(norm, x, rows, whole, out);
   LinearOp alone = residual_input(x, rows, norm.weight, whole);  // a product without a matrix: only its input is used
@@ -18,9 +19,10 @@ void LayerOps::add_output_norm(const WeightSet& w, float* x, std::int64_t rows, 
 
 void LayerOps::add_logits(const WeightSet& w, float* x, std::int64_t rows) {
   LinearOp output = residual_input(x, rows, w.vector(kOutputNorm), false);
-  if (h_.output_norm() == NormKind::kLayer) {
-    add_output_norm(w, x, rows, false, x);
-    output = {.x = x, .rows = rows, .cols = h_.dim, .parts = {}, .add = false};
+  if (h_.output_norm() == NormKind::kLayer || h_.layer.streams > 0) {
+    float* normed = h_.layer.streams > 0 ? buffers_.normed.data() : x;
+    add_output_norm(w, x, rows, false, normed);
+    output = {.x = normed, .rows = rows, .cols = h_.dim, .parts = {}, .add = false};
   }
   output.parts[0] = {
       .weight = &w.matrix(kOutput), .y = buffers_.logits.data(), .bias = own_part(w.vector(kOutputBias), Extent::kVocabulary)};

@@ -7,7 +7,7 @@
 
 namespace yamata {
 
-PassedRows::PassedRows(const Hyperparameters& h, std::int64_t cut) : dim(h.dim) {
+PassedRows::PassedRows(const Hyperparameters& h, std::int64_t cut) : dim(h.residual_dim()) {
   if (cut == 0 || cut == h.layers) return;
   inputs = (h.layers - cut) * h.layer.input_dim;
   const LayerSpec next = h.layer_at(cut);

@@ -1,6 +1,6 @@
 #pragma once
-// What passes from one stage to the next: the residual stream of a run's rows, and, in models with per-layer embeddings or shared keys and
-// values, what later layers read of earlier ones.
+// What passes from one stage to the next: the residual stream of a run's rows (with hyper-connections, all its streams), and, in models
+// with per-layer embeddings or shared keys and values, what later layers read of earlier ones.
 #include <cstdint>
 #include <span>
 #include <vector>

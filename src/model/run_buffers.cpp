@@ -44,6 +44,11 @@ void for_each_buffer(Buffers& b, const StageBuffers& sizes, std::int64_t rows, s
   use(b.sums, rows, sizes.sums);
   use(b.layer_inputs, rows, sizes.layer_inputs);
   use(b.layer_gates, rows, sizes.layer_gates);
+  use(b.stream_normed, rows, sizes.stream_normed);
+  use(b.stream_gates, rows, sizes.stream_gates);
+  use(b.stream_low, rows, sizes.stream_low);
+  use(b.stream_numbers, rows, sizes.stream_numbers);
+  use(b.block, rows, sizes.block);
   use(b.passed, rows, sizes.passed);
   use(b.ones, 1, sizes.ones);
   use(b.suppressed, 1, sizes.suppressed);

@@ -23,6 +23,8 @@ class RunBuffers {
   FloatBuffer picked{unit_};  // numbers of cells
   FloatBuffer convolved{unit_, kOwn}, convolved_gate{unit_, kOwn}, state_gates{unit_, kOwn}, state_inputs{unit_, kOwn};
   FloatBuffer gate{unit_, kOwn}, up{unit_, kOwn}, normed{unit_, kOwn}, ffn_input{unit_, kOwn}, branch{unit_, kOwn};
+  FloatBuffer stream_normed{unit_, kOwn}, stream_gates{unit_, kOwn}, stream_low{unit_, kOwn}, block{unit_, kOwn};
+  FloatBuffer stream_numbers{unit_};               // of hyper-connections: [rows][streams]
   FloatBuffer router{unit_};                       // [rows][experts], then [rows] of the shared expert
   FloatBuffer choice{unit_};                       // weights, pairs, tokens, chosen: [rows][experts used] each
   FloatBuffer angles{unit_};                       // [ropes][rows][rotary_dim/2][2]

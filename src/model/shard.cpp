@@ -38,14 +38,15 @@ std::vector<std::int64_t> cut(std::int64_t columns, std::int64_t grain, std::spa
 }  // namespace
 
 double exchange_bytes(const Hyperparameters& h) {
-  // bytes per value: a block of 32 has a scale; before a norm, also the sum of its squares
-  constexpr double kValue = 36.0 / 32, kNormed = 40.0 / 32;
+  // bytes per value: a block of 32 has a scale; before a norm, also the sum of its squares; with hyper-connections, a float
+  constexpr double kValue = 36.0 / 32, kNormed = 40.0 / 32, kFloat = sizeof(float);
   const LayerRange all{0, h.layers};
   const auto share = [&](std::int64_t layers) { return static_cast<double>(layers) / static_cast<double>(h.layers); };
   const double attend = share(attending_layers(h, all)), recur = share(recurrent_layers(h, all)), mix = attend + recur;
   const double feed = h.layer.alone ? 1 - mix : 1;
   const double heads = static_cast<double>(h.heads * h.value_dim()) * attend + static_cast<double>(h.state.values()) * recur;
-  return kValue * (heads + static_cast<double>(h.active_ffn()) * feed) + (mix + feed) * kNormed * static_cast<double>(h.dim);
+  const double written = h.layer.streams > 0 ? kFloat : kNormed;
+  return kValue * (heads + static_cast<double>(h.active_ffn()) * feed) + (mix + feed) * written * static_cast<double>(h.dim);
 }
 
 std::int64_t most_members(const Hyperparameters& h) {

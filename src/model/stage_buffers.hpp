@@ -20,15 +20,16 @@ struct StageBuffers {
   std::int64_t low_queries = 0, head_pairs = 0;     ///< of latent attention; numbers of the pairs of tokens and heads
   std::int64_t index_q = 0, index_k = 0, index_weights = 0, picked = 0;               ///< of sparse attention
   std::int64_t convolved = 0, convolved_gate = 0, state_gates = 0, state_inputs = 0;  ///< of recurrent layers
-  std::int64_t normed = 0;                           ///< input of attention or feed-forward, if its norm is a separate operation
-  std::int64_t ffn_input = 0;                        ///< the same of a feed-forward that is parallel to attention; or of latent experts
-  std::int64_t branch = 0;                           ///< what is added to the residual stream, if other operations come before that
-  std::int64_t router = 0;                           ///< logits of experts
-  std::int64_t choice = 0;                           ///< of experts: weights, and numbers of the same size
-  std::int64_t angles = 0;                           ///< (cos, sin) of every rotary pair
-  std::int64_t query_scales = 0;                     ///< factors of queries
-  std::int64_t sums = 0;                             ///< results of a dense feed-forward and of experts beside it; or of latent experts
-  std::int64_t layer_inputs = 0, layer_gates = 0;    ///< per-layer embeddings
+  std::int64_t normed = 0;                         ///< input of attention or feed-forward, if its norm is a separate operation
+  std::int64_t ffn_input = 0;                      ///< the same of a feed-forward that is parallel to attention; or of latent experts
+  std::int64_t branch = 0;                         ///< what is added to the residual stream, if other operations come before that
+  std::int64_t router = 0;                         ///< logits of experts
+  std::int64_t choice = 0;                         ///< of experts: weights, and numbers of the same size
+  std::int64_t angles = 0;                         ///< (cos, sin) of every rotary pair
+  std::int64_t query_scales = 0;                   ///< factors of queries
+  std::int64_t sums = 0;                           ///< results of a dense feed-forward and of experts beside it; or of latent experts
+  std::int64_t layer_inputs = 0, layer_gates = 0;  ///< per-layer embeddings
+  std::int64_t stream_normed = 0, stream_gates = 0, stream_low = 0, stream_numbers = 0, block = 0;  ///< of hyper-connections
   std::int64_t passed = 0;                           ///< keys and values from other stages and for them
   std::int64_t chosen = 0, logits = 0, highest = 0;  ///< per row of logits; of these the highest, found by each unit
   std::int64_t expert_begins = 0, head_begins = 0;   ///< once
@@ -59,7 +60,11 @@ struct StageBuffers {
     const bool branches =
         spec.residual_scale != 1 || spec.scaled || spec.attention_post_norm != NormKind::kNone || spec.ffn_post_norm != NormKind::kNone;
     StageBuffers b;
-    b.residual = h.dim;
+    b.residual = h.residual_dim();
+    if (spec.streams > 0) {
+      b.stream_normed = b.stream_gates = h.residual_dim();
+      b.stream_low = spec.stream_rank + spec.streams, b.stream_numbers = spec.streams, b.block = h.dim;
+    }
     b.input = shard.whole() && used == 0 && !h.is_latent() ? h.dim : h.widest_input();
     b.q = b.attention = shard.rows(Extent::kQueries).count();
     b.k = b.v = shard.rows(Extent::kKeys).count();
@@ -89,7 +94,7 @@ struct StageBuffers {
     }
     b.gate = b.up =
         std::max({shard.rows(Extent::kFfn).count(), used * shard.rows(Extent::kExpertFfn).count(), shard.rows(Extent::kSharedFfn).count()});
-    if (layer_norm || used > 0) b.normed = h.dim;
+    if (layer_norm || used > 0 || spec.streams > 0) b.normed = h.dim;
     if (spec.parallel) b.ffn_input = h.dim;
     if (spec.dense_beside) b.sums = 2 * own;
     const std::int64_t experts_own = shard.rows(Extent::kExpertDim).count();
@@ -101,7 +106,7 @@ struct StageBuffers {
     b.angles = h.rotary_dim * (h.mixes_windows() ? 2 : 1);
     b.query_scales = spec.query_scale != 0 ? 1 : 0;
     if (layers.end == h.layers)
-      b.chosen = h.dim, b.logits = shard.rows(Extent::kVocabulary).count(), b.highest = kMaxUnits * kHighestFloats;
+      b.chosen = h.residual_dim(), b.logits = shard.rows(Extent::kVocabulary).count(), b.highest = kMaxUnits * kHighestFloats;
     b.suppressed = h.suppressed.empty() ? 0 : b.logits;
     return b;
   }
@@ -110,9 +115,10 @@ struct StageBuffers {
   std::int64_t floats(std::int64_t tokens, std::int64_t logit_rows) const {
     const std::int64_t attends = q + k + v + attention + cell_q + cell_k + cell_v + low_queries + head_pairs;
     const std::int64_t index = index_q + index_k + index_weights + picked;
+    const std::int64_t mixes = stream_normed + stream_gates + stream_low + stream_numbers + block;
     const std::int64_t rule = convolved + convolved_gate + state_gates + state_inputs;
-    return tokens * (residual + input + attends + index + rule + gate + up + normed + ffn_input + branch + router + choice + angles +
-                     query_scales + sums + layer_inputs + layer_gates + passed) +
+    return tokens * (residual + input + attends + index + rule + mixes + gate + up + normed + ffn_input + branch + router + choice +
+                     angles + query_scales + sums + layer_inputs + layer_gates + passed) +
            logit_rows * (chosen + logits + highest) + expert_begins + head_begins + ones + suppressed;
   }
 };

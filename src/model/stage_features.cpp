@@ -13,7 +13,8 @@ void TransformerStage::begin_features(const StageBatch& batch) {
   }
   const std::size_t floats = feature_rows_.size() * static_cast<std::size_t>(h_.dim);
   features_.reserve(feature_layers_.size() * floats);
-  if (!feature_layers_.empty() && feature_layers_.back() == kOutputFeatures) feature_inputs_.reserve(floats);
+  if (!feature_layers_.empty() && (feature_layers_.back() == kOutputFeatures || h_.layer.streams > 0))
+    feature_inputs_.reserve(feature_rows_.size() * static_cast<std::size_t>(h_.residual_dim()));
 }
 
 /// The place of the next feature layer; they are built in ascending order.
@@ -21,12 +22,17 @@ float* TransformerStage::add_features() {
   return features_.data() + features_built_++ * feature_rows_.size() * static_cast<std::size_t>(h_.dim);
 }
 
-/// Adds the input of a layer as features, if it is requested. The input of the first layer here has all columns.
+/// Adds the input of a layer as features, if it is requested: with hyper-connections, the mean of the streams. The input of the first layer
+/// here has all columns.
 void TransformerStage::build_layer_features(std::size_t layer) {
   if (features_built_ == feature_layers_.size() || feature_layers_[features_built_] != range_.begin + static_cast<std::int64_t>(layer))
     return;
   float* const features = add_features();
   const auto rows = static_cast<std::int64_t>(feature_rows_.size());
+  if (h_.layer.streams > 0) {
+    ops_.push_back(GatherOp{buffers_.x.data(), h_.residual_dim(), feature_rows_, feature_inputs_.data()});
+    return layer_ops_.add_stream_mean(feature_inputs_.data(), rows, features);
+  }
   ops_.push_back(GatherOp{buffers_.x.data(), h_.dim, feature_rows_, features});
   if (layer > 0 && !shard_.whole()) ops_.push_back(AllGatherOp{features, rows, h_.dim, layer_ops_.shared(shard_.residual())});
 }
@@ -34,8 +40,9 @@ void TransformerStage::build_layer_features(std::size_t layer) {
 void TransformerStage::build_output_features() {
   if (features_built_ == feature_layers_.size()) return;
   const auto rows = static_cast<std::int64_t>(feature_rows_.size());
-  ops_.push_back(GatherOp{buffers_.x.data(), h_.dim, feature_rows_, feature_inputs_.data()});
-  if (!shard_.whole()) ops_.push_back(AllGatherOp{feature_inputs_.data(), rows, h_.dim, layer_ops_.shared(shard_.residual())});
+  ops_.push_back(GatherOp{buffers_.x.data(), h_.residual_dim(), feature_rows_, feature_inputs_.data()});
+  if (!shard_.whole() && h_.layer.streams == 0)
+    ops_.push_back(AllGatherOp{feature_inputs_.data(), rows, h_.dim, layer_ops_.shared(shard_.residual())});
   layer_ops_.add_output_norm(weights_.rest, feature_inputs_.data(), rows, true, add_features());
 }
 

@@ -59,6 +59,23 @@ void read_states(const MetadataReader& reader, Hyperparameters& h) {
   read_recurrent_layers(reader, h);
 }
 
+void read_qwen4exp(const MetadataReader& reader, Hyperparameters& h) {
+  reader.require({"attention.indexer.head_count", "attention.indexer.key_length", "attention.indexer.top_k"});
+  read_states_and_experts(reader, h);
+  h.layer.streams = reader.count("hyper_connection.count", 64);
+  h.layer.stream_rank = reader.count("hyper_connection.low_rank", 1 << 16);
+  const auto refuse = [&](const std::string& what) { throw ModelError(fmt::format("{}: {}", reader.file().name(), what)); };
+  if (h.dim % 32 != 0) refuse(fmt::format("hyper-connections of {} values, no multiple of 32, are not supported", h.dim));
+  const auto compressed = reader.layer_flags("attention.compress_ratios", h.layers);
+  for (std::int64_t layer = 0; layer < h.layers; ++layer) {
+    const bool attends = h.mixers[static_cast<std::size_t>(layer)] == Mixer::kAttention;
+    if (attends && compressed && (*compressed)[static_cast<std::size_t>(layer)])
+      refuse(fmt::format("sparse attention to compressed keys (attention.compress_ratios of layer {}) is not supported yet", layer));
+  }
+  if (!compressed && reader.count_or_none("attention.compress_ratios", 1 << 20) > 0)
+    refuse("sparse attention to compressed keys (attention.compress_ratios) is not supported yet");
+}
+
 /// The state of a convolution of all channels.
 void read_lfm2(const MetadataReader& reader, Hyperparameters& h) {
   const std::int64_t taps = reader.count("shortconv.l_cache", 64);

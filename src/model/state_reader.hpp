@@ -11,6 +11,9 @@ class MetadataReader;
 /// Which layers have a gated delta rule, and the sizes of their states.
 void read_states(const MetadataReader& reader, Hyperparameters& h);
 
+/// Qwen3.5's layers with hyper-connections.
+void read_qwen4exp(const MetadataReader& reader, Hyperparameters& h);
+
 // Layers without key/value heads have a short convolution.
 void read_lfm2(const MetadataReader& reader, Hyperparameters& h);
 void read_lfm2moe(const MetadataReader& reader, Hyperparameters& h);

@@ -28,6 +28,10 @@ std::int64_t length_in_layer(Extent extent, const LayerSpec& spec) {
       return spec.shared_ffn;
     case Extent::kLayerInput:
       return spec.input_dim;
+    case Extent::kStreams:
+      return spec.streams;
+    case Extent::kStreamRank:
+      return spec.stream_rank;
     default:
       return 0;
   }
@@ -78,6 +82,8 @@ std::int64_t length(Extent extent, const Hyperparameters& h, const LayerSpec& sp
       return h.ffn;
     case Extent::kAllLayerInputs:
       return h.layers * spec.input_dim;
+    case Extent::kAllStreams:
+      return h.residual_dim();
     case Extent::kRotaryPairs:
       return h.rotary_dim / 2;
     default:

@@ -287,12 +287,13 @@ void TransformerStage::build(const StageBatch& batch) {
   const auto rows = static_cast<std::int64_t>(rows_);
   float* x = buffers_.x.data();
   if (first()) {
-    ops_.push_back(EmbedOp{&weights_.rest.matrix(TensorRole::kEmbedding), batch.tokens, x, h_.embedding_scale});
+    ops_.push_back(EmbedOp{&weights_.rest.matrix(TensorRole::kEmbedding), embedded_tokens(batch.tokens), x, h_.embedding_scale});
     if (h_.layer.input_dim > 0) layer_ops_.add_layer_inputs(weights_.rest, batch.tokens);
   } else {
     take(batch.activations);
   }
   if (h_.is_latent()) layer_ops_.number_heads(rows);
+  if (h_.layer.streams > 0) layer_ops_.number_streams(rows);
   auto part = units_.begin();
   for (std::size_t layer = 0; layer < weights_.layers.size(); ++layer) {
     if (range_.begin + static_cast<std::int64_t>(layer) == part->range.end) {
@@ -303,9 +304,10 @@ void TransformerStage::build(const StageBatch& batch) {
     const Layer& own = layers_[layer];
     own.ops->add_layer(own.spec, weights_.layers[layer], cache_of(layer), rows, layer == 0 && !keeps_columns_);
   }
-  if (!last() && !shard_.whole() && !keeps_columns_) ops_.push_back(AllGatherOp{x, rows, h_.dim, layer_ops_.shared(shard_.residual())});
+  if (!last() && !shard_.whole() && !keeps_columns_ && h_.layer.streams == 0)
+    ops_.push_back(AllGatherOp{x, rows, h_.dim, layer_ops_.shared(shard_.residual())});
   if (last() && !logit_rows_.empty()) {
-    ops_.push_back(GatherOp{x, h_.dim, logit_rows_, buffers_.chosen.data()});
+    ops_.push_back(GatherOp{x, h_.residual_dim(), logit_rows_, buffers_.chosen.data()});
     layer_ops_.add_logits(weights_.rest, buffers_.chosen.data(), std::ssize(logit_rows_));
     if (only_highest_) build_highest();
   }
@@ -313,10 +315,19 @@ void TransformerStage::build(const StageBatch& batch) {
   parts_.push_back({units_.back().unit, ops_.size()});
 }
 
+/// With hyper-connections, each token as often as there are streams.
+std::span<const std::int32_t> TransformerStage::embedded_tokens(std::span<const std::int32_t> tokens) {
+  if (h_.layer.streams == 0) return tokens;
+  repeated_tokens_.clear();
+  for (const std::int32_t token : tokens)
+    repeated_tokens_.insert(repeated_tokens_.end(), static_cast<std::size_t>(h_.layer.streams), token);
+  return repeated_tokens_;
+}
+
 /// Copies the parts of activations to where the layers read them, and writes keys and values of earlier layers into the cache.
 void TransformerStage::take(std::span<const float> activations) {
   const auto rows = static_cast<std::int64_t>(rows_);
-  std::copy_n(activations.begin(), rows * h_.dim, buffers_.x.data());
+  std::copy_n(activations.begin(), rows * passed_in_.dim, buffers_.x.data());
   if (passed_in_.only_residual()) return;
   if (passed_in_.picked > 0) picked_.take_places(passed_in_.picked_in(activations, rows));
   received_.assign(activations.begin(), activations.end());
@@ -354,7 +365,7 @@ std::vector<Highest> TransformerStage::highest() const {
 }
 
 std::span<const float> TransformerStage::activations() const {
-  const std::span<const float> residual{buffers_.x.data(), rows_ * static_cast<std::size_t>(h_.dim)};
+  const std::span<const float> residual{buffers_.x.data(), rows_ * static_cast<std::size_t>(h_.residual_dim())};
   if (passed_out_.only_residual()) return residual;
   const auto rows = static_cast<std::int64_t>(rows_);
   sent_.assign(residual.begin(), residual.end());

@@ -105,6 +105,7 @@ class TransformerStage final : public StageModel {
   void take(std::span<const float> activations);
   void share_passed();
   void build(const StageBatch& batch);
+  std::span<const std::int32_t> embedded_tokens(std::span<const std::int32_t> tokens);
   Layer layer_of(std::int64_t number);
   void gather_layers();
   LayerCache cache_of(std::size_t layer);
@@ -139,14 +140,15 @@ class TransformerStage final : public StageModel {
 
   std::map<std::int64_t, Cached> cached_;  // by layer of the model
   std::vector<Layer> layers_, arriving_;   // of this stage; those before it whose keys and values arrive with the activations
-  std::vector<float> received_;            // activations of the latest run, if they have more than the residual stream
-  mutable std::vector<float> sent_;        // the same that the next stage reads
+  std::vector<std::int32_t> repeated_tokens_;
+  std::vector<float> received_;      // activations of the latest run, if they have more than the residual stream
+  mutable std::vector<float> sent_;  // the same that the next stage reads
   BatchCells batch_cells_, window_batch_;
   std::vector<std::span<const CellId>> visible_, in_window_;
   PickedCells picked_;
   RunBuffers buffers_;
   FloatBuffer features_;                                                  // [feature layers here][feature_rows][dim]
-  FloatBuffer feature_inputs_;                                            // [feature_rows][dim], before the output norm
+  FloatBuffer feature_inputs_;                                            // [feature_rows][residual stream], as it is
   std::vector<std::int32_t> logit_rows_, feature_rows_, feature_layers_;  // feature_layers_: those of this stage
   std::size_t features_built_ = 0;                                        // number of feature layers
   std::size_t rows_ = 0, load_steps_ = 0;

@@ -50,6 +50,15 @@ bool is_of_unused_keys(std::string_view name, const Hyperparameters& h) {
   return false;
 }
 
+/// Of layers that attend to all tokens, and have an index all the same, which is also in files where no layer uses it.
+bool is_of_unused_index(std::string_view name, const Hyperparameters& h) {
+  for (std::int64_t layer = 0; h.layer.streams > 0 && layer < h.layers; ++layer) {
+    const LayerSpec spec = h.layer_at(layer);
+    if (spec.attends() && spec.picked == 0 && name.starts_with(fmt::format("blk.{}.indexer.", layer))) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::span<const HarmlessTensor> harmless_tensors() { return kHarmlessTensors; }
@@ -62,7 +71,9 @@ void require_all_read(const gguf::File& file, const Hyperparameters& h) {
   for (const gguf::Tensor& tensor : file.tensors()) {
     const bool harmless =
         std::ranges::any_of(kHarmlessTensors, [&](const HarmlessTensor& known) { return is_like(known.name, tensor.name); });
-    if (read.contains(&tensor) || harmless || is_of_prediction(tensor.name, h) || is_of_unused_keys(tensor.name, h)) continue;
+    if (read.contains(&tensor) || harmless || is_of_prediction(tensor.name, h) || is_of_unused_keys(tensor.name, h) ||
+        is_of_unused_index(tensor.name, h))
+      continue;
     throw ModelError(fmt::format("{}: tensor {} is not supported in files of '{}'; without it, the model would give another text",
                                  file.name(), tensor.name, h.family->name));
   }

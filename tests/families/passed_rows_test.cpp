@@ -39,5 +39,37 @@ TEST_F(LayoutsOfOne, SuppressedTokens_haveNoProbability) {
   EXPECT_EQ(compute(*make_units(kUnits.back()), model, whole, batches, {}), expected);
 }
 
+/// All streams pass; the input of a layer, as draft heads read it, is their mean.
+TEST_F(LayoutsOfOne, Streams_pass_andTheirMeanIsTheFeature) {
+  const ModelFile model = open("F32", "qwen4exp");
+  const auto dim = static_cast<std::size_t>(model.h.dim), streams = static_cast<std::size_t>(model.h.layer.streams);
+  const Batch batch = text(tiny_prompt(), 0);
+  CpuUnit unit({-1}, cpu::choose_isa());
+  const ContextOptions options{64, 4, CacheType::kF16};
+  TransformerStage first(model.file, model.h, {0, 2}, options, unit), whole(model.file, model.h, {0, model.h.layers}, options, unit);
+  first.start({batch.tokens, {}, batch.placements, {}}, nullptr);
+  finish(unit);
+  ASSERT_EQ(first.activations().size(), batch.tokens.size() * streams * dim);
+  const std::vector<std::int32_t> rows{0, 5}, layers{2, kOutputFeatures};
+  whole.start({.tokens = batch.tokens,
+               .activations = {},
+               .placements = batch.placements,
+               .logit_rows = {},
+               .feature_rows = rows,
+               .feature_layers = layers},
+              nullptr);
+  finish(unit);
+  ASSERT_EQ(whole.features().size(), layers.size() * rows.size() * dim);
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    for (std::size_t i = 0; i < dim; ++i) {
+      double mean = 0;
+      for (std::size_t s = 0; s < streams; ++s)
+        mean += static_cast<double>(first.activations()[(static_cast<std::size_t>(rows[row]) * streams + s) * dim + i]) /
+                static_cast<double>(streams);
+      EXPECT_NEAR(whole.features()[row * dim + i], mean, 1e-5) << row << " " << i;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace yamata::families_test

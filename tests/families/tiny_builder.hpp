@@ -43,6 +43,8 @@ struct Shape {
   bool alone = false;
   /// Short convolutions of so many columns in all but every third layer; 0: none.
   std::int64_t taps = 0;
+  /// Hyper-connections of so many streams, instead of norms; attention also has an index, which is not used.
+  std::int64_t streams = 0, stream_rank = 32;
   bool faint = false;             ///< layers change the residual stream little, so that the last token tells most of the next
   std::int64_t nextn_layers = 0;  ///< after the last, which predict a further token
   bool nextn_output = false;      ///< and have embeddings and an output of their own
@@ -63,6 +65,7 @@ inline Shape sized(Shape shape) {
   if (shape.query_rank > 0) shape.query_rank = 256;
   if (shape.latent_rank > 0) shape.latent_rank = 256;
   if (shape.expert_dim > 0) shape.expert_dim = 256;
+  shape.stream_rank = 256;
   if (shape.state_heads > 0) shape.state_heads = shape.layout ? 16 : 8;
   if (shape.state_key_heads == 3) shape.state_key_heads = 4;
   return shape;
@@ -88,7 +91,7 @@ class Builder {
       m.count("attention.key_length", s.head_dim).count("attention.value_length", s.head_dim);
     m.real(s.layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 1e-5);
     m.tensor("token_embd.weight", {s.dim, ModelWriter::kVocabulary}, s.output ? Like::kEmbedding : Like::kOutput);
-    norm(s.output_norm);
+    s.streams > 0 ? describe_streams() : norm(s.output_norm);
     if (s.output) m.tensor("output.weight", {s.dim, ModelWriter::kVocabulary}, Like::kOutput);
     if (s.output_bias) vector("output.bias", ModelWriter::kVocabulary);
     if (s.experts > 0) {
@@ -155,6 +158,20 @@ class Builder {
     m.count("ssm.conv_kernel", 4).count("ssm.inner_size", s.state_heads * s.state_dim);
     m.count("ssm.state_size", s.layout ? s.state_key_dim : s.state_dim);
     m.count("ssm.time_step_rank", s.state_heads).count("ssm.group_count", s.state_key_heads);
+  }
+
+  void describe_streams() {
+    m.count("hyper_connection.count", s.streams).count("hyper_connection.low_rank", s.stream_rank);
+    m.count("attention.indexer.head_count", 3).count("attention.indexer.key_length", s.head_dim).count("attention.indexer.top_k", 64);
+    add_mix("output_hc");
+  }
+
+  void add_mix(const std::string& name) {
+    const std::int64_t all = s.streams * s.dim;
+    vector(name + "_norm.weight", all, Like::kNorm);
+    matrix(name + "_down", all, s.stream_rank, false);
+    matrix(name + "_up", s.stream_rank, all, false);
+    if (!at_.empty()) matrix(name + "_inject", all, s.streams, false);
   }
 
   void describe_layers() {
@@ -226,6 +243,14 @@ class Builder {
     }
     matrix("attn_output", s.latent_rank > 0 ? s.heads * value_dim() : queries, s.dim, s.other_bias || s.expert_bias);
     if (s.sinks) vector("attn_sinks.weight", s.heads);
+    if (s.streams > 0) add_raw_index();
+  }
+
+  void add_raw_index() {
+    matrix("indexer.q_proj", s.dim, 3 * s.head_dim, false);
+    matrix("indexer.k_proj", s.dim, s.head_dim, false);
+    vector("indexer.q_norm.weight", s.head_dim, Like::kNorm);
+    vector("indexer.k_norm.weight", s.head_dim, Like::kNorm);
   }
 
   void add_index() {
@@ -254,6 +279,7 @@ class Builder {
   void add_layer(std::int64_t layer) {
     at_ = "blk." + std::to_string(layer) + ".";
     for (const char* name : s.norms) norm(name);
+    if (s.streams > 0) add_mix("hc_attn"), add_mix("hc_ffn");
     if (attends(layer)) add_attention(layer);
     if (scans(layer)) add_scan();
     if (!attends(layer) && !s.layout) s.taps > 0 ? add_convolution() : add_rule();

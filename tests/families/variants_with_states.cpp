@@ -31,6 +31,13 @@ Builder make_qwen35() {
 }
 Builder make_qwen35moe() { return with_sections(Builder(with_shared_expert(qwen35("qwen35moe")))); }
 
+/// Hyper-connections of three streams.
+Builder make_qwen4exp() {
+  Shape shape = with_shared_expert(qwen35("qwen4exp"));
+  shape.layers = 5, shape.norms = {}, shape.streams = 3;
+  return with_sections(Builder(shape));
+}
+
 /// With MTP layers, or, with 0, without.
 template <std::int64_t layers>
 Shape predicting(Shape shape) {
@@ -114,6 +121,7 @@ constexpr Variant kVariantsWithStates[] = {
     {"qwen3next", make_qwen3next},
     {"qwen35", make_qwen35},
     {"qwen35moe", make_qwen35moe},
+    {"qwen4exp", make_qwen4exp},
     {"lfm2", make_lfm2},
     {"lfm2moe", make_lfm2moe},
     {"granitehybrid", make_granitehybrid},

@@ -6,6 +6,7 @@
 
 #include "node/error.hpp"
 #include "src/model/hyperparameters.hpp"
+#include "src/model/passed_rows.hpp"
 #include "src/model/shard.hpp"
 #include "tests/model/support.hpp"
 
@@ -93,6 +94,39 @@ TEST(StateLayers, OfLfm2_haveNoKeyValueHeads) {
   }
   file.set("lfm2.attention.sliding_window", std::uint64_t{16});
   expect_refused(file, "lfm2.attention.sliding_window is not supported");
+}
+
+TEST(StateLayers, OfQwen4exp_haveStreams_andNoSparseAttention) {
+  ModelFile file = small_model("qwen4exp");
+  const auto set = [&](const std::string& key, std::uint64_t value) { file.set("qwen4exp." + key, value); };
+  set("block_count", 5), set("expert_count", 4), set("expert_used_count", 2), set("expert_feed_forward_length", 32);
+  for (const auto& [key, value] :
+       {std::pair{"conv_kernel", 4}, {"inner_size", 96}, {"state_size", 16}, {"time_step_rank", 6}, {"group_count", 2}})
+    set(std::string("ssm.") + key, static_cast<std::uint64_t>(value));
+  file.metadata["qwen4exp.rope.dimension_sections"] = std::vector<std::int64_t>{3, 3, 2, 0};
+  set("attention.indexer.head_count", 2), set("attention.indexer.key_length", 16), set("attention.indexer.top_k", 8);
+  set("hyper_connection.count", 3);
+  expect_refused(file, "qwen4exp.hyper_connection.low_rank is missing");
+  set("hyper_connection.low_rank", 24);
+  const Hyperparameters h = shaped(file);
+  EXPECT_EQ(h.layer.streams, 3);
+  EXPECT_EQ(h.layer.stream_rank, 24);
+  EXPECT_EQ(h.residual_dim(), 3 * 64);
+  EXPECT_EQ(PassedRows(h, 2).width(), 3 * 64) << "of a token, between stages";
+  EXPECT_TRUE(h.layer_at(0).sigmoid_gate && h.layer_at(0).recurrent() && h.layer_at(3).output_gate);
+  file.metadata["qwen4exp.attention.compress_ratios"] = std::vector<std::int64_t>{4, 4, 4, 0, 4};
+  EXPECT_NO_THROW(shaped(file)) << "only layer 3 attends";
+  file.metadata["qwen4exp.attention.compress_ratios"] = std::vector<std::int64_t>{0, 0, 0, 4, 0};
+  expect_refused(file, "attention.compress_ratios of layer 3");
+  set("attention.compress_ratios", 4);
+  expect_refused(file, "(attention.compress_ratios) is not supported yet");
+  file.metadata.erase("qwen4exp.attention.compress_ratios");
+  ModelFile other = file;
+  other.metadata["qwen4exp.ple.layers"] = std::vector<std::int64_t>{1};
+  expect_refused(other, "qwen4exp.ple.layers is not supported");
+  set("embedding_length", 48), set("attention.key_length", 16), set("attention.value_length", 16);
+  file.tensors["token_embd.weight"] = {48, 10};
+  expect_refused(file, "hyper-connections of 48 values");
 }
 
 TEST(StateLayers, OfAScan_haveNoKeyValueHeads_andMayHaveNoFeedForward) {
