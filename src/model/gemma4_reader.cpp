@@ -43,15 +43,14 @@ void read_shared_keys(const MetadataReader& reader, Hyperparameters& h) {
 }
 
 void require_supported_heads(const MetadataReader& reader, const Hyperparameters& h) {
-  const auto refuse = [&](const std::string& what) { throw ModelError(fmt::format("{}: {}", reader.file().name(), what)); };
   for (const std::int64_t size : {h.head_dim, h.window_head_dim}) {
-    if (size % 32 != 0) refuse(fmt::format("heads of {} elements, no multiple of 32, are not supported in files of 'gemma4'", size));
+    if (size % 32 != 0) reader.refuse(fmt::format("heads of {} elements, no multiple of 32, are not supported in files of 'gemma4'", size));
   }
   if (h.window_rotary_dim % 2 != 0 || h.window_rotary_dim > h.window_head_dim)
-    refuse(fmt::format("{} of {} elements of a head rotate; convert the model again", h.window_rotary_dim, h.window_head_dim));
+    reader.refuse(fmt::format("{} of {} elements of a head rotate; convert the model again", h.window_rotary_dim, h.window_head_dim));
   if (h.rope.kind != RopeScaling::Kind::kNone || h.rope.attention_factor != 1)
-    refuse("gemma4.rope.scaling is not supported; without it, the model would give another text");
-  if (h.nextn_layers > 0) refuse("gemma4.nextn_predict_layers is not supported");
+    reader.refuse("gemma4.rope.scaling is not supported; without it, the model would give another text");
+  if (h.nextn_layers > 0) reader.refuse("gemma4.nextn_predict_layers is not supported");
 }
 
 }  // namespace

@@ -52,6 +52,8 @@ class MetadataReader {
     }
     return number(numbers.front());
   }
+  /// Throws ModelError: the file's name, and why it is not read.
+  [[noreturn]] void refuse(const std::string& what) const { throw ModelError(fmt::format("{}: {}", file_.name(), what)); }
   /// For each value of a list of booleans or of numbers, whether it is not 0; nothing if the key is absent or a number.
   std::optional<std::vector<bool>> flags(const char* key) const {
     const auto found = file_.metadata().find(note(key));

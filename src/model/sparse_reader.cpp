@@ -33,11 +33,11 @@ void read_index(const MetadataReader& reader, Hyperparameters& h) {
   layer.index_heads = reader.count("attention.indexer.head_count", kMostHeads);
   layer.index_dim = reader.count("attention.indexer.key_length", kMostDim);
   layer.picked = reader.count("attention.indexer.top_k", kMostPicked);
-  const auto refuse = [&](const std::string& what) { throw ModelError(fmt::format("{}: {}", reader.file().name(), what)); };
-  if (layer.index_dim % kBlock != 0) refuse(fmt::format("keys of an index of {} values are not a multiple of {}", layer.index_dim, kBlock));
+  if (layer.index_dim % kBlock != 0)
+    reader.refuse(fmt::format("keys of an index of {} values are not a multiple of {}", layer.index_dim, kBlock));
   if (layer.index_dim < h.rotary_dim)
-    refuse(fmt::format("of keys of an index of {} values, {} rotate; convert the model again", layer.index_dim, h.rotary_dim));
-  if (layer.query_rank == 0) refuse("an index needs a latent vector of queries; convert the model again");
+    reader.refuse(fmt::format("of keys of an index of {} values, {} rotate; convert the model again", layer.index_dim, h.rotary_dim));
+  if (layer.query_rank == 0) reader.refuse("an index needs a latent vector of queries; convert the model again");
   read_latent_scores(reader, h);
 }
 

@@ -28,13 +28,15 @@ void read_scan(const MetadataReader& reader, Hyperparameters& h) {
   StateShape& s = h.state;
   s = {.heads = reader.count("ssm.time_step_rank", kMostHeads), .key_heads = reader.count("ssm.group_count", kMostHeads)};
   s.dim = inner / s.heads, s.key_dim = reader.count("ssm.state_size", kMostDim), s.scan = true;
-  const auto refuse = [&](const std::string& what) { throw ModelError(fmt::format("{}: {}", reader.file().name(), what)); };
-  if (taps != StateShape::kTaps) refuse(fmt::format("convolutions of {} tokens are not supported, only of {}", taps, StateShape::kTaps));
-  if (inner != s.values()) refuse(fmt::format("ssm.inner_size {} is not divided by {} heads; convert the model again", inner, s.heads));
+  if (taps != StateShape::kTaps)
+    reader.refuse(fmt::format("convolutions of {} tokens are not supported, only of {}", taps, StateShape::kTaps));
+  if (inner != s.values())
+    reader.refuse(fmt::format("ssm.inner_size {} is not divided by {} heads; convert the model again", inner, s.heads));
   if (s.dim < 1 || s.dim > kMostDim || s.dim % StateShape::kBlock != 0 || s.key_dim % StateShape::kBlock != 0)
-    refuse(
+    reader.refuse(
         fmt::format("states of {} x {} are not supported, only multiples of {} up to {}", s.key_dim, s.dim, StateShape::kBlock, kMostDim));
-  if (s.heads % s.key_heads != 0) refuse(fmt::format("{} heads are not {} equal groups; convert the model again", s.heads, s.key_heads));
+  if (s.heads % s.key_heads != 0)
+    reader.refuse(fmt::format("{} heads are not {} equal groups; convert the model again", s.heads, s.key_heads));
 }
 
 }  // namespace
@@ -47,15 +49,16 @@ void read_states(const MetadataReader& reader, Hyperparameters& h) {
              .key_heads = reader.count("ssm.group_count", kMostHeads),
              .dim = reader.count("ssm.state_size", kMostDim),
              .cyclic = !h.layer.joint_gates};
-  const auto refuse = [&](const std::string& what) { throw ModelError(fmt::format("{}: {}", reader.file().name(), what)); };
   if (h.state.cyclic) reader.require({"rope.dimension_sections"});  // of positions that are equal in texts
-  if (h.head_dim % 16 != 0) refuse("heads with gates are supported only in multiples of 16");
-  if (taps != StateShape::kTaps) refuse(fmt::format("convolutions of {} tokens are not supported, only of {}", taps, StateShape::kTaps));
+  if (h.head_dim % 16 != 0) reader.refuse("heads with gates are supported only in multiples of 16");
+  if (taps != StateShape::kTaps)
+    reader.refuse(fmt::format("convolutions of {} tokens are not supported, only of {}", taps, StateShape::kTaps));
   if (h.state.dim % StateShape::kBlock != 0)
-    refuse(fmt::format("a state size of {} is not a multiple of {}", h.state.dim, StateShape::kBlock));
+    reader.refuse(fmt::format("a state size of {} is not a multiple of {}", h.state.dim, StateShape::kBlock));
   if (h.state.heads % h.state.key_heads != 0)
-    refuse(fmt::format("{} value heads do not share {} key heads evenly; convert the model again", h.state.heads, h.state.key_heads));
-  if (inner != h.state.values()) refuse(fmt::format("ssm.inner_size {} is not {} heads of {}", inner, h.state.heads, h.state.dim));
+    reader.refuse(
+        fmt::format("{} value heads do not share {} key heads evenly; convert the model again", h.state.heads, h.state.key_heads));
+  if (inner != h.state.values()) reader.refuse(fmt::format("ssm.inner_size {} is not {} heads of {}", inner, h.state.heads, h.state.dim));
   read_recurrent_layers(reader, h);
 }
 
@@ -64,25 +67,24 @@ void read_qwen4exp(const MetadataReader& reader, Hyperparameters& h) {
   read_states_and_experts(reader, h);
   h.layer.streams = reader.count("hyper_connection.count", 64);
   h.layer.stream_rank = reader.count("hyper_connection.low_rank", 1 << 16);
-  const auto refuse = [&](const std::string& what) { throw ModelError(fmt::format("{}: {}", reader.file().name(), what)); };
-  if (h.dim % 32 != 0) refuse(fmt::format("hyper-connections of {} values, no multiple of 32, are not supported", h.dim));
+  if (h.dim % 32 != 0) reader.refuse(fmt::format("hyper-connections of {} values, no multiple of 32, are not supported", h.dim));
   const auto compressed = reader.layer_flags("attention.compress_ratios", h.layers);
-  for (std::int64_t layer = 0; layer < h.layers; ++layer) {
+  for (std::int64_t layer = 0; compressed && layer < h.layers; ++layer) {
     const bool attends = h.mixers[static_cast<std::size_t>(layer)] == Mixer::kAttention;
-    if (attends && compressed && (*compressed)[static_cast<std::size_t>(layer)])
-      refuse(fmt::format("sparse attention to compressed keys (attention.compress_ratios of layer {}) is not supported yet", layer));
+    if (attends && (*compressed)[static_cast<std::size_t>(layer)])
+      reader.refuse(fmt::format("sparse attention to compressed keys (attention.compress_ratios of layer {}) is not supported yet", layer));
   }
   if (!compressed && reader.count_or_none("attention.compress_ratios", 1 << 20) > 0)
-    refuse("sparse attention to compressed keys (attention.compress_ratios) is not supported yet");
+    reader.refuse("sparse attention to compressed keys (attention.compress_ratios) is not supported yet");
 }
 
 /// The state of a convolution of all channels.
 void read_lfm2(const MetadataReader& reader, Hyperparameters& h) {
   const std::int64_t taps = reader.count("shortconv.l_cache", 64);
-  const auto refuse = [&](const std::string& what) { throw ModelError(fmt::format("{}: {}", reader.file().name(), what)); };
   if (taps < 2 || taps > StateShape::kTaps)
-    refuse(fmt::format("convolutions of {} tokens are not supported, only of 2 to {}", taps, StateShape::kTaps));
-  if (h.dim % StateShape::kBlock != 0) refuse(fmt::format("convolutions of {} channels, no multiple of 16, are not supported", h.dim));
+    reader.refuse(fmt::format("convolutions of {} tokens are not supported, only of 2 to {}", taps, StateShape::kTaps));
+  if (h.dim % StateShape::kBlock != 0)
+    reader.refuse(fmt::format("convolutions of {} channels, no multiple of 16, are not supported", h.dim));
   const auto attends = reader.layer_flags("attention.head_count_kv", h.layers);
   for (std::int64_t layer = 0; attends && layer < h.layers; ++layer)
     h.mixers.push_back((*attends)[static_cast<std::size_t>(layer)] ? Mixer::kAttention : Mixer::kConvolution);
