@@ -156,7 +156,6 @@ void engine_command(Job& job, const EngineOptions& options) {
     if (!front_end.gone()) throw;
     return;
   }
-  memory->end_text();
   store.add(*memory);
   if (job.interrupted() && !front_end.gone()) throw Interrupted{};
 }

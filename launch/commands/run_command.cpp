@@ -188,7 +188,6 @@ void run_command(Job& job, const RunOptions& options) {
   result.threads_measured_s = job.planner().threads_measured_s();
   job.experience().remember(result, result.per_rank);
   result.split_advice = job.planner().split_advice(result.per_rank, result.token_ids.size());
-  memory->end_text();
   write_results(job, options, result, [&] { store.add(*memory); });
   if (job.interrupted()) throw Interrupted{};
 }

@@ -1,7 +1,6 @@
 #include "mpi/decoding/decoder.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "mpi/decoding/typical_path.hpp"
@@ -23,23 +22,31 @@ double result_share(Pipeline& target, const DecodeOptions& options, std::size_t 
 
 }  // namespace
 
-Decoder::Decoder(Pipeline& target, GuessSources& sources, const DecodeOptions& options, Choose choose, OnToken on_token)
-    : target_(target),
+Decoder::Decoder(Target& target, GuessSources& sources, const DecodeOptions& options, Choose choose, OnToken on_token)
+    : guess_cells_(target.guess_cells),
+      target_(target.pipeline),
+      speed_(target.speed),
       sources_(sources),
       options_(options),
       choose_(std::move(choose)),
       on_token_(std::move(on_token)),
       policy_(make_policy(options.policy)),
       readers_(sources),
-      runs_(target, options.sequences,
+      runs_(target.batcher, options.sequences,
             {.best = static_cast<std::int32_t>(options.logits),
              .sums = options.sums && options.logits > 0,
              .feature_layers = readers_.layers(),
-             .cancel_route = options.cancel_route}),
-      links_(target.ranks().count(), result_share(target, options, readers_.layers().size())) {}
+             .cancel_route = options.cancel_route}) {}
+
+Decoder::~Decoder() {
+  guess_cells_.held -= own_guess_cells_;
+  if (begun_) speed_.text_ended();
+}
 
 void Decoder::begin(const std::vector<std::int32_t>& prompt, CachedBeginning cached) {
   began_ = Clock::now();
+  begun_ = true;
+  speed_.text_began(result_share(target_, options_, readers_.layers().size()));
   busy_before_s_ = target_.stage().counters().busy_s;
   std::uint32_t state = TokenGrammar::kForbidden;
   if (options_.grammar) {
@@ -61,10 +68,12 @@ std::size_t Decoder::computed() const {
 std::int32_t Decoder::cells_needed() const {
   const auto prompt =
       std::min(runs_.unsent_text(), 2 * static_cast<std::size_t>(options_.batch) * static_cast<std::size_t>(target_.ranks().count()));
-  return options_.guess_cells + static_cast<std::int32_t>(prompt) + 1;
+  return static_cast<std::int32_t>(prompt) + 1;
 }
 
-bool Decoder::advance() {
+/// Records the time of work that did anything.
+template <class Work>
+bool Decoder::timed(Work work) {
   if (finished_) return false;
   const auto began = Clock::now();
   callbacks_s_ = 0;
@@ -73,15 +82,30 @@ bool Decoder::advance() {
   return anything;
 }
 
-bool Decoder::work() {
-  bool anything = false;
-  while (reads_prompt() && runs_.in_flight() < 2 * static_cast<std::size_t>(target_.ranks().count()) && !holds_prompt()) {
-    submit_prompt();
-    anything = true;
-  }
-  anything |= take_results();
-  while (!held_ && !reads_prompt() && send_next()) anything = true;
-  return anything;
+bool Decoder::receive() {
+  return timed([this] { return take_results(); });
+}
+
+bool Decoder::send() {
+  return timed([this] {
+    bool anything = false;
+    for (; has_prompt(); anything = true) submit_prompt(static_cast<std::size_t>(options_.batch));
+    while (!held_ && !reads_prompt() && send_next()) anything = true;
+    return anything;
+  });
+}
+
+bool Decoder::has_prompt() const {
+  return !finished_ && reads_prompt() && runs_.in_flight() < 2 * static_cast<std::size_t>(target_.ranks().count()) && !holds_prompt();
+}
+
+void Decoder::send_prompt(std::int32_t most) {
+  const Lap deciding(counters_.deciding_s);
+  submit_prompt(static_cast<std::size_t>(std::clamp(most, 1, options_.batch)));
+}
+
+bool Decoder::send_root(std::int32_t others) {
+  return timed([&] { return has_root() && send_step(others); });
 }
 
 /// Takes the results that have arrived, as far as they need not wait for a draft.
@@ -95,9 +119,8 @@ bool Decoder::take_results() {
     auto done = runs_.take_result();
     if (!done) break;
     anything = true;
-    learn_links(done->run, done->result.skipped);
+    learn_speed(done->run, done->result.skipped);
     if (done->result.skipped) continue;
-    if (done->run.has_root) turnaround_.ran(static_cast<int>(done->run.nodes.size()), Clock::seconds_since(done->run.sent));
     if (holds_results())
       held_ = std::move(done);
     else
@@ -134,6 +157,7 @@ bool Decoder::take(const TreeRuns::Run& run, const RunResult& result) {
   }
   if (!options_.reuse_tree && !policy_->goes_in_steps()) drop_guesses();
   counters_.runs_cancelled += runs_.cancel_dead(options_.cancel);
+  count_guess_cells();
   return true;
 }
 
@@ -151,45 +175,34 @@ void Decoder::step_ended(const TreeRuns::Run& run, std::int32_t tokens) {
                       .seconds = Clock::seconds_since(last_text_),
                       .alone_s = token_alone_s(),
                       .rows = static_cast<std::int32_t>(run.nodes.size()),
-                      .run_s = &turnaround_};
-  if (!step.first) alone_.step_ended(step.seconds, run.has_root && run.sent >= last_text_ && step.rows == 1 && !awaited_draft_);
+                      .run_s = &speed_.turnaround()};
+  const bool alone = run.has_root && run.sent >= last_text_ && step.rows == 1 && !awaited_draft_;
   sources_.step_ended(step, drafts_here());
-  rate_.text_came(tokens);
+  speed_.text_came(tokens, step.seconds, alone, step.first);
   last_text_ = Clock::now();
 }
 
 /// Time of a token without any guesses. Where another rank drafts, every step may have guesses, so that of a run with one row stands for
 /// it; 0: not known.
-double Decoder::token_alone_s() const { return sources_.drafts_elsewhere() ? turnaround_.run_s(1) : alone_.token_s(); }
+double Decoder::token_alone_s() const {
+  return sources_.drafts_elsewhere() ? speed_.turnaround().run_s(1) : speed_.alone().token_s();
+}
 
-/// Updates the cost of rows on links from a run's latency.
-void Decoder::learn_links(const TreeRuns::Run& run, bool skipped) {
-  if (run.nodes.empty() || (generated_ > 0 && run.sent < prefilled_)) return;  // of another text, or queued behind the prompt
-  const auto seconds = [this](Clock::time_point t) { return std::chrono::duration<double>(t - began_).count(); };
-  const double now = Clock::seconds_since(began_);
-  if (generated_ == 0) {
-    prefilled_ = Clock::now();
-    const auto rows = static_cast<int>(text().size() - reused_);
-    const int chunks = (rows + options_.batch - 1) / options_.batch;
-    const double busy_s = target_.stage().counters().busy_s - busy_before_s_;
-    links_.expect(most_link_s(target_.ranks().count(), chunks, rows, busy_s / chunks, now) / 2);
-    return;
-  }
-  links_.returned({.rows = static_cast<int>(run.nodes.size()),
-                   .stage_s = target_.stage().cost().run_s(static_cast<int>(run.nodes.size())),
-                   .sent_s = seconds(run.sent),
-                   .returned_s = now,
-                   .skipped = skipped,
-                   .cancelled_s = run.cancelled ? seconds(run.cancelled_at) : std::numeric_limits<double>::infinity(),
-                   .told_backward = options_.cancel_route == CancelRoute::kBackward});
+/// The pipeline's speed from a run's latency.
+void Decoder::learn_speed(const TreeRuns::Run& run, bool skipped) {
+  if (run.nodes.empty() || (generated_ > 0 && run.sent < prefilled_)) return;  // queued behind the prompt
+  if (generated_ > 0) return speed_.run_returned(run, skipped, options_.cancel_route == CancelRoute::kBackward);
+  prefilled_ = Clock::now();
+  const auto rows = static_cast<int>(text().size() - reused_);
+  const int chunks = (rows + options_.batch - 1) / options_.batch;
+  speed_.prompt_returned(began_, rows, chunks, target_.stage().counters().busy_s - busy_before_s_);
 }
 
 /// Whether a part of the prompt has not been sent.
 bool Decoder::reads_prompt() const { return generated_ == 0 && !runs_.tree().root().sent; }
 
 /// Sends the prompt in chunks, so that all stages work at the same time; its last token is the tree's root.
-void Decoder::submit_prompt() {
-  const auto most = static_cast<std::size_t>(options_.batch);
+void Decoder::submit_prompt(std::size_t most) {
   runs_.unsent_text() <= most ? runs_.submit_root() : runs_.submit_text(most);
   ++counters_.runs_started;
   if (on_prompt_sent) on_prompt_sent(text().size() - runs_.unsent_text() + (runs_.tree().root().sent ? 1 : 0));
@@ -299,6 +312,7 @@ void Decoder::drop_drafter(int rank) {
 void Decoder::leave() {
   if (!finished_) runs_.finish(options_.cancel);
   finished_ = true;
+  for (const auto& source : sources_.all()) source->end();
 }
 
 /// Removes all guesses after the root, in flight or not.
@@ -309,18 +323,21 @@ void Decoder::drop_guesses() {
 
 bool Decoder::send_next() {
   if (finished_) return false;
-  if (!runs_.tree().root().sent) return send_root();
-  return options_.strategy == Strategy::kPipeInfer && !policy_->goes_in_steps() && speculate();
+  if (!runs_.tree().root().sent) return !drafts_pending() && send_step(0);
+  return speculate();
 }
 
-/// Sends the root, with the guesses that are worth their rows.
-bool Decoder::send_root() {
+bool Decoder::send_guesses() {
+  return timed([this] { return !held_ && !reads_prompt() && runs_.tree().root().sent && speculate(); });
+}
+
+/// Sends the root, with the guesses that are worth their rows; see send_root.
+bool Decoder::send_step(std::int32_t others) {
   std::vector<NodeId> nodes;
-  if (drafts_pending()) return false;
   const bool pipelined = options_.strategy == Strategy::kPipeInfer, drafted = options_.strategy == Strategy::kSpeculative || drafts_here();
   if (!sends_root_alone_ && (drafted || (pipelined && policy_->fills_root_run()))) {
     const bool followed = pipelined && (!drafts_here() || sources_.drafts_elsewhere());
-    const std::vector<double> marginal = target_.stage().cost().marginal(1, options_.policy.draft);
+    const std::vector<double> marginal = target_.stage().cost().marginal(1 + others, options_.policy.draft);
     nodes = choose_guesses(root_costs(times(), marginal, followed));
     if (!policy_->goes_in_steps() && worth_waiting(nodes, marginal)) return false;
   }
@@ -333,6 +350,7 @@ bool Decoder::send_root() {
 /// Sends guesses into the pipeline while its first stage is free.
 bool Decoder::speculate() {
   const Stage& stage = target_.stage();
+  if (options_.strategy != Strategy::kPipeInfer || policy_->goes_in_steps()) return false;
   if (!tree_changed_ || stage.computing() || stage.queued() > 0) return false;
   // If one stage is the whole pipeline, it is idle only while its result is in flight.
   const bool alone = target_.ranks().count() == 1 && policy_->fills_root_run();
@@ -353,29 +371,27 @@ std::vector<NodeId> Decoder::choose_guesses(const RunCosts& costs) {
   return policy_->choose(runs_.tree(), free_guess_cells(), costs);
 }
 
-/// Runs in flight that are not cancelled; with slow links, a wide run counts as several.
+/// Runs in flight that are not cancelled, and those of other texts; with slow links, a wide run counts as several.
 double Decoder::steps_in_flight() const {
   const TargetTimes target = times();
-  double steps = 0;
+  double steps = static_cast<double>(target_.outstanding() - std::min(target_.outstanding(), runs_.in_flight()));
   for (const TreeRuns::Run& run : runs_.runs()) steps += run.cancelled ? 0 : steps_on_links(target, run.nodes.size());
   return steps;
 }
 
-TargetTimes Decoder::times() const {
-  return {.stages = target_.ranks().count(),
-          .stage_s = target_.stage().cost().run_s(1),
-          .round_trip_s = turnaround_.run_s(1),
-          .text_rate = rate_.per_s(),
-          .link_s = links_.row_s(),
-          .result_s = links_.result_s(),
-          .in_turns = drafts_here()};
-}
+TargetTimes Decoder::times() const { return speed_.times(drafts_here()); }
 
 /// Number of guesses that may still be sent: the free cells beyond those of the text, or the free inputs of layers with states.
 std::size_t Decoder::free_guess_cells() const {
   const std::int32_t accepted = target_.stage().model().has_states() ? runs_.not_in_states() : 0;
-  const auto held = static_cast<std::int32_t>(runs_.partitions().speculative_cells()) + accepted;
+  const std::int32_t others = guess_cells_.held - own_guess_cells_;
+  const auto held = static_cast<std::int32_t>(runs_.partitions().speculative_cells()) + accepted + others;
   return static_cast<std::size_t>(std::max(0, options_.guess_cells - held));
+}
+
+void Decoder::count_guess_cells() {
+  const auto held = static_cast<std::int32_t>(runs_.partitions().speculative_cells());
+  guess_cells_.held += held - std::exchange(own_guess_cells_, held);
 }
 
 bool Decoder::submit(std::span<const NodeId> nodes) {
@@ -387,6 +403,7 @@ bool Decoder::submit(std::span<const NodeId> nodes) {
   }
   const TreeRuns::Run* run = runs_.submit(fit);
   if (!run) return false;
+  count_guess_cells();
   counters_.drafted += run->nodes.size() - (run->has_root ? 1 : 0);
   if (target_.stage().trace().enabled() && run->has_root && run->speculative)
     counters_.trees.emplace_back(run->id, run_shape(runs_.tree(), run->nodes));

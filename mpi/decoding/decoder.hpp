@@ -6,16 +6,14 @@
 
 #include "mpi/decoding/feature_readers.hpp"
 #include "mpi/decoding/guess_sources.hpp"
+#include "mpi/decoding/target.hpp"
 #include "mpi/decoding/tree_runs.hpp"
 #include "node/clock.hpp"
 #include "src/grammar/token_grammar.hpp"
 #include "src/sampling/typical.hpp"
 #include "src/speculation/cost_model.hpp"
 #include "src/speculation/forced_guesses.hpp"
-#include "src/speculation/link_rate.hpp"
 #include "src/speculation/policy.hpp"
-#include "src/speculation/text_rate.hpp"
-#include "src/speculation/token_alone.hpp"
 
 namespace yamata {
 
@@ -31,11 +29,12 @@ struct DecodeOptions {
   PolicyOptions policy;
   std::int32_t generate = 128;
   std::int32_t context = 0;  ///< number of positions
-  /// cells beyond the context, for guesses; in layers with states, their inputs, and those of accepted guesses that no state contains yet
+  /// cells beyond those of texts, for guesses of all texts together; in layers with states, their inputs, and those of accepted guesses that no state contains yet
   std::int32_t guess_cells = 0;
   std::int64_t hidden = 0;        ///< floats of a row in messages between stages; 0: the target's width
   std::int64_t vocabulary = 0;    ///< the same for logits
-  std::int32_t kept_texts = 0;    ///< number of sequences behind these, for texts that stay in the cache
+  std::int32_t slots = 1;         ///< texts at a time; each has as many sequences as the first
+  std::int32_t kept_texts = 0;    ///< number of sequences behind those of all slots, for texts that stay in the cache
   SequenceRange sequences{0, 1};  ///< the text's sequences in the cache: the first holds the text, each other may hold a path of guesses
   std::int32_t batch = 64;        ///< prompt tokens per run
   bool cancel = true;             ///< --no-cancel: compute runs without living nodes to the end
@@ -53,6 +52,9 @@ struct DecodeOptions {
   std::shared_ptr<TokenGrammar> grammar{};     ///< which tokens may follow the text; nothing: any
   std::int32_t kept = 0;                       ///< with it, the last tokens of the prompt that are the beginning of the text
   std::optional<TypicalAcceptance> typical{};  ///< --acceptance typical; nothing: a guess is accepted if it is the sampled token
+
+  /// Number of sequences of all slots, if these are those of the first.
+  std::int32_t all_sequences() const { return sequences.begin + slots * (sequences.end - sequences.begin); }
 };
 
 /// Generates one text: a state machine over the target's pipeline, deterministic for a given order of arrivals. When it has finished,
@@ -78,7 +80,10 @@ class Decoder {
   };
 
   /// `target` and `sources` outlive this.
-  Decoder(Pipeline& target, GuessSources& sources, const DecodeOptions& options, Choose choose, OnToken on_token);
+  Decoder(Target& target, GuessSources& sources, const DecodeOptions& options, Choose choose, OnToken on_token);
+  ~Decoder();
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
 
   /// `cached`: what need not be computed.
   void begin(const std::vector<std::int32_t>& prompt, CachedBeginning cached = {});
@@ -87,7 +92,7 @@ class Decoder {
   /// The text so far, and how many of its tokens are computed by all stages.
   const std::vector<std::int32_t>& text() const { return runs_.text(); }
   std::size_t computed() const;
-  /// How many free cells the next call of advance may use.
+  /// How many free cells its text may use next, guesses not counted.
   std::int32_t cells_needed() const;
   void on_guesses(int rank, const wire::Guesses& guesses);
   /// A drafter is lost: the text continues without it.
@@ -95,8 +100,29 @@ class Decoder {
   /// Whether decoding is blocked until this drafter has sent everything that it was asked for.
   bool awaits(int rank) const;
   /// Does what is possible now; true if anything happened.
-  bool advance();
+  bool advance() { return receive() | send(); }
+  /// The first half of it: takes the results that have arrived.
+  bool receive();
+  /// The second half, if there is no other text: sends all that can be sent now.
+  bool send();
   bool finished() const { return finished_; }
+
+  // What may be sent next, if there are several texts; a scheduler chooses.
+  /// A part of the prompt.
+  bool has_prompt() const;
+  /// Sends up to `most` tokens of it.
+  void send_prompt(std::int32_t most);
+  /// The text's last token, for which no draft must be awaited.
+  bool has_root() const { return !finished_ && !held_ && !reads_prompt() && !runs_.tree().root().sent && !drafts_pending(); }
+  /// Since when there has been one.
+  Clock::time_point grown_at() const { return last_text_; }
+  /// Sends it, with guesses that are worth their rows. `others`: rows of other texts in the same run. False if it is better to wait.
+  bool send_root(std::int32_t others);
+  /// Sends guesses into the pipeline while its first stage is free.
+  bool send_guesses();
+  /// Runs in flight.
+  std::size_t in_flight() const { return runs_.in_flight(); }
+
   /// Called when a run with the next part of the prompt has been sent, with the number of tokens that have; the stages will compute it.
   std::function<void(std::size_t tokens)> on_prompt_sent;
   /// After the end of the text: its last token is computed, too. Whether there are cells for that.
@@ -118,7 +144,8 @@ class Decoder {
   const Counters& counters() const { return counters_; }
 
  private:
-  bool work();
+  template <class Work>
+  bool timed(Work work);
   bool take_results();
   bool holds_results() const;
   void accept(const TreeRuns::Finished& done);
@@ -127,10 +154,10 @@ class Decoder {
   void step_ended(const TreeRuns::Run& run, std::int32_t tokens);
   bool measures_alone() const;
   double token_alone_s() const;
-  void learn_links(const TreeRuns::Run& run, bool skipped);
+  void learn_speed(const TreeRuns::Run& run, bool skipped);
   bool reads_prompt() const;
   bool holds_prompt() const;
-  void submit_prompt();
+  void submit_prompt(std::size_t most);
   void walk(const TreeRuns::Run& run, const RunResult& result);
   void tell_best(const TreeRuns::Run& run, const RunResult& result) const;
   void tell_features(const TreeRuns::Run& run, const RunResult& result, std::int32_t position, std::int32_t row);
@@ -139,11 +166,12 @@ class Decoder {
   GuessDemand demand(const GuessSource& source) const;
   void drop_guesses();
   bool send_next();
-  bool send_root();
+  bool send_step(std::int32_t others);
   bool worth_waiting(std::span<const NodeId> nodes, const std::vector<double>& marginal);
   bool speculate();
   bool submit(std::span<const NodeId> nodes);
   std::size_t free_guess_cells() const;
+  void count_guess_cells();
   bool drafts_pending() const;
   bool at_any_cost() const;
   bool has_turn_here(const GuessSource& source) const;
@@ -158,7 +186,9 @@ class Decoder {
   double steps_in_flight() const;
   TargetTimes times() const;
 
+  GuessCells& guess_cells_;
   Pipeline& target_;
+  PipelineSpeed& speed_;
   GuessSources& sources_;
   const DecodeOptions options_;
   Choose choose_;
@@ -176,12 +206,10 @@ class Decoder {
   bool awaits_batch_ = false;  // the guesses that it found were too few, and more are being drafted
   bool finished_ = false;
   std::optional<TreeRuns::Finished> held_;  // a result that waits for a draft; see holds_results
-  TextRate rate_;
   Clock::time_point last_text_;
-  StepCost turnaround_;  // latency of the root's runs: from here through all stages and back
-  TokenAlone alone_;
   bool awaited_draft_ = false, sends_root_alone_ = false;  // in this step
-  LinkRate links_;
+  bool begun_ = false;
+  std::int32_t own_guess_cells_ = 0;  // as counted
   Clock::time_point began_, prefilled_;
   double busy_before_s_ = 0;  // of the first stage, when this text began
   double callbacks_s_ = 0;    // sampling and printing since advance began

@@ -24,7 +24,7 @@ void Decoder::plan_step() {
     takes_time |= needs_s.has_value();
     guess_s = std::max(guess_s, needs_s.value_or(0));
   }
-  const double run_s = generated_ > 1 ? turnaround_.run_s(1) : 0;
+  const double run_s = generated_ > 1 ? speed_.turnaround().run_s(1) : 0;
   if (guess_s > 0 && run_s > 0) counters_.cost_coefficient = run_s / guess_s;
   policy_->plan_step(takes_time ? std::max(1.0, counters_.cost_coefficient) : 0);
   counters_.draft_budget = policy_->budget();

@@ -25,7 +25,7 @@ bool Decoder::holds_prompt() const {
 /// where the next token has probably been guessed at no cost.
 bool Decoder::measures_alone() const {
   const bool clear = std::ranges::any_of(sources_.drafters(), [](const DraftLink* d) { return d->shares_unit() && clearly_saves(*d); });
-  if (at_any_cost() || generated_ == 0 || sources_.drafts_elsewhere() || !alone_.due(clear)) return false;
+  if (at_any_cost() || generated_ == 0 || sources_.drafts_elsewhere() || !speed_.alone().due(clear)) return false;
   return std::any_of(sources_.all().begin(), sources_.all().end(), [&](const auto& source) {
     return root_waits_until_complete(*source) && unguessed_probability(runs_.tree(), source->calibration()) > 0.5;
   });

@@ -24,6 +24,7 @@ Drafter::Drafter(Transport& transport, std::int32_t model, std::unique_ptr<Pipel
     : transport_(transport),
       model_(model),
       pipeline_(std::move(pipeline)),
+      batcher_(*pipeline_),
       options_(options),
       context_(context),
       batch_(batch),
@@ -33,7 +34,7 @@ Drafter::Drafter(Transport& transport, std::int32_t model, std::unique_ptr<Pipel
       search_({}),
       shape_(inner_tree(options.shape), static_cast<std::size_t>(options.width)),
       text_sequence_(sequences.begin),
-      runs_(*pipeline_, sequences,
+      runs_(batcher_, sequences,
             {.best = choices_, .sums = true, .feature_layers = {}, .features_read = pipeline_->stage().model().features_read()}),
       cache_(*pipeline_, kept, PrefixCache::Kind::kCells) {}
 

@@ -61,6 +61,7 @@ class Drafter {
   Transport& transport_;
   const std::int32_t model_;
   std::unique_ptr<Pipeline> pipeline_;
+  Batcher batcher_;  // for one text at a time
   const DraftOptions options_;
   const std::int32_t context_, batch_;
   const std::int32_t depths_;   // for heads whose guesses depend only on the depth: greatest depth; 0: guesses depend on their parent

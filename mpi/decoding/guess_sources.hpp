@@ -1,6 +1,7 @@
 #pragma once
 // All guess sources of a job.
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -27,18 +28,29 @@ class GuessSources {
     add(std::move(drafter));
   }
   /// Guesses from the text itself and from earlier texts in `memory`, to which generated text is added.
-  void add_suffixes(std::shared_ptr<SuffixMemory> memory = std::make_shared<SuffixMemory>()) {
-    add(std::make_unique<SuffixSource>(next_index(), std::move(memory)));
+  void add_suffixes(const std::shared_ptr<SuffixMemory>& memory = std::make_shared<SuffixMemory>()) {
+    add_alike([memory](int index) { return std::make_unique<SuffixSource>(index, memory); });
     has_suffixes_ = true;
   }
   /// Guesses from the text itself by prompt lookup decoding; see PromptLookup.
-  void add_prompt_lookup(int longest) { add(std::make_unique<PromptLookup>(next_index(), longest)); }
+  void add_prompt_lookup(int longest) {
+    add_alike([longest](int index) { return std::make_unique<PromptLookup>(index, longest); });
+  }
   /// Guesses from the texts in `datastore`, which stay as they are; see DatastoreSource.
-  void add_datastore(std::shared_ptr<const SuffixMemory> datastore) {
-    add(std::make_unique<DatastoreSource>(next_index(), std::move(datastore)));
+  void add_datastore(const std::shared_ptr<const SuffixMemory>& datastore) {
+    add_alike([datastore](int index) { return std::make_unique<DatastoreSource>(index, datastore); });
   }
   /// Lookahead decoding; see LookaheadSource.
-  void add_lookahead(const LookaheadOptions& options) { add(std::make_unique<LookaheadSource>(next_index(), options)); }
+  void add_lookahead(const LookaheadOptions& options) {
+    add_alike([options](int index) { return std::make_unique<LookaheadSource>(index, options); });
+  }
+  /// Sources for another text at the same time: all that need no model.
+  GuessSources without_drafters() const {
+    GuessSources others(transport_);
+    for (const auto& make : makers_) others.add_alike(make);
+    others.has_suffixes_ = has_suffixes_;
+    return others;
+  }
   bool has_suffixes() const { return has_suffixes_; }
   /// Any other source; its index must be next_index().
   void add(std::unique_ptr<GuessSource> source) { all_.push_back(std::move(source)); }
@@ -90,8 +102,15 @@ class GuessSources {
   }
 
  private:
+  using Maker = std::function<std::unique_ptr<GuessSource>(int index)>;
+  void add_alike(const Maker& make) {
+    add(make(next_index()));
+    makers_.push_back(make);
+  }
+
   Transport& transport_;
   std::vector<std::unique_ptr<GuessSource>> all_;
+  std::vector<Maker> makers_;  // of those that need no model
   std::vector<DraftLink*> drafters_;
   bool has_suffixes_ = false;
   DraftBalance without_;  // of steps in which no draft was computed on this rank

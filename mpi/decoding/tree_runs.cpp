@@ -9,7 +9,7 @@ void TreeRuns::begin(std::span<const std::int32_t> text, CachedBeginning cached,
   cancel_rest(true);
   runs_.clear();
   partitions_ = Partitions(sequences_);
-  if (pipeline_.cells().free_cells() < pipeline_.cells().cell_count()) partitions_.empty_all();
+  if (lane_.cells().free_cells() < lane_.cells().cell_count()) partitions_.empty_all();
   if (cached.tokens > 0) partitions_.take_over(cached.sequence, cached.tokens);
   text_.assign(text.begin(), text.end());
   // Heads cannot read the first token, because there are no features before it.
@@ -128,19 +128,20 @@ const TreeRuns::Run* TreeRuns::send(wire::Record record, Run run) {
   const TreeNode& root = tree_->root();
   run.text_end = root.position + 1;
   if (!run.nodes.empty() && run.nodes.front() == root.id) in_states_ = run.text_end;
-  run.id = pipeline_.submit(std::move(record));
+  run.id = lane_.submit(std::move(record));
   run.sent = Clock::now();
   runs_.push_back(std::move(run));
   return &runs_.back();
 }
 
 std::optional<TreeRuns::Finished> TreeRuns::take_result() {
-  auto result = pipeline_.take_result();
+  auto result = lane_.take_result();
   if (!result) return std::nullopt;
   const auto found = std::find_if(runs_.begin(), runs_.end(), [&](const Run& run) { return run.id == result->run; });
   Run run;
   if (found != runs_.end()) {
     run = std::move(*found);
+    run.rows = result->rows;
     runs_.erase(found);
     if (!result->skipped && !run.nodes.empty()) in_states_ = std::max(in_states_, run.text_end);
   }
@@ -168,7 +169,7 @@ std::size_t TreeRuns::cancel(const std::vector<Run*>& runs, bool tell) {
     ids.push_back(run->id);
   }
   if (!tell) return 0;
-  pipeline_.cancel(ids, wants_.cancel_route);
+  lane_.cancel(ids, wants_.cancel_route);
   return ids.size();
 }
 
@@ -197,7 +198,7 @@ void TreeRuns::finish(bool tell) {
 void TreeRuns::send_operations() {
   wire::Record record;
   record.operations = partitions_.take_operations();
-  pipeline_.submit(std::move(record));
+  lane_.submit(std::move(record));
 }
 
 }  // namespace yamata

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "mpi/pipeline/pipeline.hpp"
+#include "mpi/pipeline/batcher.hpp"
 #include "node/clock.hpp"
 #include "src/speculation/partitions.hpp"
 #include "src/speculation/token_tree.hpp"
@@ -28,6 +28,7 @@ class TreeRuns {
     std::vector<NodeId> nodes;  ///< one per row of logits, in the order of the rows; empty: text whose logits are not needed
     std::int32_t text_begin = 0, text_rows = 0;  ///< positions of the text before the root that come first
     std::int32_t text_end = 0;                   ///< of the text when it was sent
+    std::int32_t rows = 0;                       ///< as in RunResult, when its result has arrived
     bool has_root = false;                       ///< begins with the last token of the text, without text rows before it
     bool speculative = false;                    ///< contains guesses
     bool cancelled = false;
@@ -48,9 +49,9 @@ class TreeRuns {
     CancelRoute cancel_route = CancelRoute::kDirect;
   };
 
-  /// `sequences` of the pipeline's cache: the first holds the text, each other may hold a path of guesses. The pipeline outlives this.
-  TreeRuns(Pipeline& pipeline, SequenceRange sequences, Wants wants)
-      : pipeline_(pipeline), sequences_(sequences), partitions_(sequences), wants_(std::move(wants)) {}
+  /// `sequences` of the pipeline's cache: the first holds the text, each other may hold a path of guesses. The batcher outlives this.
+  TreeRuns(Batcher& batcher, SequenceRange sequences, Wants wants)
+      : lane_(batcher), sequences_(sequences), partitions_(sequences), wants_(std::move(wants)) {}
 
   /// Begins a text of at least one token, of which nothing is computed yet; its last token is the tree's root. The earlier text is over:
   /// its runs are cancelled, and the sequences are emptied before the first token is placed. `cached`: less than the text. `grammar`: which
@@ -113,7 +114,7 @@ class TreeRuns {
   std::int32_t likely_row(const Run& run) const;
   const Run* send(wire::Record record, Run run);
 
-  Pipeline& pipeline_;
+  PipelineLane lane_;
   const SequenceRange sequences_;
   Partitions partitions_;
   const Wants wants_;

@@ -1,5 +1,5 @@
 #pragma once
-// Serves requests, one after another, with the ranks of one job, whose models are loaded once.
+// Serves requests, several at a time, with the ranks of one job, whose models are loaded once.
 #include <deque>
 #include <memory>
 #include <optional>
@@ -7,17 +7,20 @@
 
 #include "mpi/cluster/head.hpp"
 #include "mpi/decoding/prefix_cache.hpp"
-#include "mpi/engine/request.hpp"
-#include "node/clock.hpp"
+#include "mpi/engine/request_text.hpp"
+#include "mpi/engine/scheduler.hpp"
 
 namespace yamata {
 
 /// Owns what decoding needs in addition to the ranks: guess sources, sampler, statistics. Uses no terminal and no file. A state machine on
 /// rank 0. Requests and runs have ids, so late results of a finished text do not disturb another one.
+///
+/// As many texts are generated at a time as there are slots, each in sequences of its own. A request waits until there is a slot, and cells
+/// for its longest possible text; none overtakes another. Whatever else is computed, a request's text is the same.
 class Engine final : public DraftListener {
  public:
-  /// `head` outlives the engine and notifies it. `sources`: the guess sources. `options`: the job's decoding options, except those of a
-  /// request (request, generate, logits).
+  /// `head` outlives the engine and notifies it. `sources`: the guess sources of the first slot; those of the others are alike, without
+  /// drafters. `options`: the job's decoding options, except those of a request (request, generate, logits).
   Engine(Head& head, GuessSources sources, const DecodeOptions& options);
   ~Engine() override;
   Engine(const Engine&) = delete;
@@ -28,47 +31,53 @@ class Engine final : public DraftListener {
   /// Ends a request, whether it has begun or not. Its observer is notified before this returns, or soon after if the observer calls this
   /// from on_token. Does nothing if the request is over.
   void cancel(RequestId request);
-  /// Ends the current text after the token with which its observer is being called, as if the model had ended it. Only from on_token.
+  /// Ends a text after the token with which its observer is being called, as if the model had ended it. Only from on_token.
   void stop(RequestId request);
-  /// How far the prompt of the current request has been computed; nothing if no request has begun.
-  std::optional<PromptProgress> prompt_progress() const;
-  /// The same for the current request, or, if none has begun, for the first in the queue.
-  void cancel_current();
+  /// How far the prompt of a request has been computed; nothing if it has not begun, or is over.
+  std::optional<PromptProgress> prompt_progress(RequestId request) const;
   /// Does what is possible now, between steps of the head; true if anything happened. A request that fails ends alone; its observer is told
   /// (RequestObserver::on_failed).
   bool advance();
-  /// Runs head and engine until nothing is left to do. If the head is interrupted, the current request ends with its text so far (its
-  /// observer is notified), queued requests stay queued, and Interrupted is passed to the caller.
+  /// Runs head and engine until nothing is left to do. If the head is interrupted, the texts that have begun end with what they have (their
+  /// observers are notified), queued requests stay queued, and Interrupted is passed to the caller. If none has begun, the first in the
+  /// queue ends.
   void run();
   /// Nothing is left to do.
-  bool idle() const { return !current_ && waiting_.empty(); }
-  const GuessSources& sources() const { return sources_; }
+  bool idle() const;
+  std::size_t slots() const { return slots_.size(); }
+  const GuessSources& sources() const { return slots_.front().sources; }
 
   void on_guesses(int rank, const wire::Guesses& guesses) override;
   void on_drafter_lost(int rank) override;
   bool awaits(int rank) const override;
 
  private:
-  struct Waiting {
-    RequestId id;
-    Request request;
-    RequestObserver* observer;
-    Clock::time_point submitted;
+  /// A place for a text.
+  struct Slot {
+    GuessSources sources;
+    SequenceRange sequences;
+    std::unique_ptr<RequestText> text;
   };
-  class Text;
 
-  void begin_next();
-  void finish(FinishReason reason);
-  std::unique_ptr<Text> release(bool whole);
-  void keep_states(bool whole);
-  void fail(const std::exception_ptr& error);
+  RequestText* find(RequestId request) const;
+  std::size_t begun() const;
+  bool begin_waiting();
+  std::int32_t cells_reserved() const;
+  void make_room();
+  bool receive();
+  bool send();
+  void finish(Slot& slot, FinishReason reason);
+  std::unique_ptr<RequestText> release(Slot& slot, bool whole);
+  void keep_states(Slot& slot, bool whole);
+  void end_begun();
 
   Head& head_;
-  GuessSources sources_;
   const DecodeOptions options_;
+  Target target_;
   PrefixCache cache_;
-  std::deque<Waiting> waiting_;
-  std::unique_ptr<Text> current_;
+  std::vector<Slot> slots_;
+  Scheduler scheduler_;
+  std::deque<Submitted> waiting_;
   RequestId submitted_ = 0;
 };
 

@@ -24,6 +24,8 @@ class Pipeline {
   /// The next result that has arrived. Each run has one, with the run's id.
   std::optional<RunResult> take_result();
   std::size_t outstanding() const { return submitted_ - completed_; }
+  /// The id of the run that is submitted next.
+  std::uint64_t next_run() const { return submitted_ + 1; }
 
   /// Handles a message of this pipeline's channel.
   void on_message(Message message);

@@ -7,9 +7,10 @@
 
 namespace yamata {
 
-/// The result of a run.
+/// The result of a run, or of a text's part of it.
 struct RunResult {
   std::uint64_t run = 0;
+  std::int32_t rows = 0;             ///< of the run, those of other texts included; 0: of a part of it that is not the first
   bool skipped = false;              ///< cancelled: no logits, no features
   std::vector<float> logits;         ///< [logit_rows][vocabulary], or the best of each row
   std::vector<std::int32_t> tokens;  ///< in the latter case: the tokens of the logits

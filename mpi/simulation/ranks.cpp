@@ -96,10 +96,11 @@ void Ranks::begin(const std::vector<std::int32_t>& prompt, const DecodeOptions& 
   if (requests_ == 0) {
     build();
     make_sources(options);
+    together_ = std::make_unique<Target>(target());
   }
   DecodeOptions decode = options;
   decode.request = ++requests_;
-  decoder_ = std::make_unique<Decoder>(target(), *sources_, decode, std::move(choose), std::move(on_token));
+  decoder_ = std::make_unique<Decoder>(*together_, *sources_, decode, std::move(choose), std::move(on_token));
   ranks_[0].dispatcher->on_guesses = [this](int rank, const wire::Guesses& guesses) { decoder_->on_guesses(rank, guesses); };
   decoder_->begin(prompt);
 }

@@ -72,6 +72,7 @@ class Ranks {
   std::int64_t target_row_ns_ = 0;
   std::vector<TableModel*> target_models_;
   std::unique_ptr<GuessSources> sources_;
+  std::unique_ptr<Target> together_;  // of all texts
   std::uint64_t requests_ = 0;
   std::unique_ptr<Decoder> decoder_;
 };

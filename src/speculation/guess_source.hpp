@@ -61,6 +61,8 @@ class GuessSource {
   virtual bool guess(TokenTree& tree, std::span<const std::int32_t> text, const GuessDemand& demand) = 0;
   /// `next` is committed after the tree's root; called before the tree advances.
   virtual void learn(const TokenTree& tree, std::int32_t next) { calibration_.learn(tree, next); }
+  /// The text has ended; another may begin.
+  virtual void end() {}
   /// Called once for every result that became text, after its tokens.
   virtual void step_ended(const TextStep&) {}
 

@@ -1,5 +1,6 @@
 #include "src/speculation/step_cost.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace yamata {
@@ -74,9 +75,9 @@ std::vector<double> StepCost::measured_s() const {
 }
 
 std::vector<double> StepCost::marginal(int rows, int most) const {
-  const double one = run_s(1);
+  const double one = run_s(1), without = run_s(std::max(1, rows));
   std::vector<double> marginal;
-  for (int k = 0; k <= most; ++k) marginal.push_back(k > 0 && one > 0 ? run_s(rows + k) / one - 1 : 0);
+  for (int k = 0; k <= most; ++k) marginal.push_back(k > 0 && one > 0 ? (run_s(rows + k) - without) / one : 0);
   return marginal;
 }
 

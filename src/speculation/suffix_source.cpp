@@ -1,6 +1,7 @@
 #include "src/speculation/suffix_source.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace yamata {
 namespace {
@@ -25,13 +26,13 @@ void SuffixMemory::add(std::span<const std::int32_t> text) {
   while (trie_.texts() > 0 && trie_.tokens() + text.size() > most_) trie_.forget_oldest();
   trie_.begin_text();
   for (const std::int32_t token : text) trie_.append(token);
+  ++changes_;
 }
 
-void SuffixMemory::end_text() {
-  if (text_.empty()) return;
-  add(text_);
+void SuffixMemory::add_own(std::span<const std::int32_t> text) {
+  if (text.empty()) return;
+  add(text);
   own_ = std::min(own_ + 1, trie_.texts());
-  text_.clear();
 }
 
 std::vector<std::vector<std::int32_t>> SuffixMemory::own_texts() const {
@@ -41,16 +42,22 @@ std::vector<std::vector<std::int32_t>> SuffixMemory::own_texts() const {
 }
 
 void SuffixSource::begin(std::uint64_t /*request*/) {
-  memory_->end_text();
+  end();
   text_ = SuffixTrie();
   text_.begin_text();
   remembered_.clear();
+  changes_ = memory_->changes();
   read_ = 0;
 }
 
 void SuffixSource::learn(const TokenTree& tree, std::int32_t next) {
   GuessSource::learn(tree, next);
-  memory_->append(next);
+  generated_.push_back(next);
+}
+
+void SuffixSource::end() {
+  memory_->add_own(generated_);
+  generated_.clear();
 }
 
 /// A passage that the memory has ends with one that it has, too.
@@ -60,6 +67,19 @@ void SuffixSource::read(std::int32_t token) {
   std::size_t known = 0;
   while (known < remembered_.size() && memory_->trie().step(remembered_[known], token)) ++known;
   remembered_.resize(known);
+}
+
+/// The places in the memory, if another text has been added to it.
+void SuffixSource::find_again() {
+  if (std::exchange(changes_, memory_->changes()) == memory_->changes()) return;
+  const std::vector<std::int32_t>& text = text_.text(0);
+  remembered_.clear();
+  while (remembered_.size() < std::min(read_, SuffixTrie::kDepth)) {
+    SuffixTrie::Place place;
+    const auto passage = std::span(text).last(remembered_.size() + 1);
+    if (!std::ranges::all_of(passage, [&](std::int32_t token) { return memory_->trie().step(place, token); })) break;
+    remembered_.push_back(place);
+  }
 }
 
 /// The passage, here or in the memory, whose ways to go on promise most together; of equal ones the longest.
@@ -99,6 +119,7 @@ bool SuffixSource::add(TokenTree& tree, const Match& match) {
 }
 
 bool SuffixSource::guess(TokenTree& tree, std::span<const std::int32_t> text, const GuessDemand& /*demand*/) {
+  find_again();
   for (; read_ < text.size(); ++read_) read(text[read_]);
   return add(tree, search());
 }

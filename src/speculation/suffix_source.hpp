@@ -12,7 +12,8 @@
 
 namespace yamata {
 
-/// The output of earlier requests, up to a number of tokens; the oldest texts are removed first.
+/// The output of earlier requests, up to a number of tokens; the oldest texts are removed first. Texts that are generated at the same time
+/// may share it.
 class SuffixMemory {
  public:
   static constexpr std::size_t kTokens = 1 << 16;  ///< some 15 MB
@@ -23,18 +24,19 @@ class SuffixMemory {
   void hold(std::size_t tokens) { most_ = std::max(most_, tokens); }
   /// Adds a whole text.
   void add(std::span<const std::int32_t> text);
-  /// Adds a token to the current text, which is used only after end_text().
-  void append(std::int32_t token) { text_.push_back(token); }
-  void end_text();
+  /// Adds a text that has been generated.
+  void add_own(std::span<const std::int32_t> text);
 
   const SuffixTrie& trie() const { return trie_; }
-  /// The remembered texts that were ended with end_text() rather than added, the oldest first.
+  /// Grows whenever the trie has changed: then places in it are no longer valid.
+  std::uint64_t changes() const { return changes_; }
+  /// The remembered texts that were generated, the oldest first.
   std::vector<std::vector<std::int32_t>> own_texts() const;
 
  private:
   std::size_t most_;
   SuffixTrie trie_;
-  std::vector<std::int32_t> text_;
+  std::uint64_t changes_ = 0;
   std::size_t own_ = 0;  // of the last texts
 };
 
@@ -52,6 +54,8 @@ class SuffixSource final : public GuessSource {
   /// `text` must start with the text of the last call.
   bool guess(TokenTree& tree, std::span<const std::int32_t> text, const GuessDemand& demand) override;
   void learn(const TokenTree& tree, std::int32_t next) override;
+  /// Its tokens go to the memory.
+  void end() override;
 
  private:
   /// Continuations after the last `length` tokens.
@@ -61,13 +65,16 @@ class SuffixSource final : public GuessSource {
     float score = 0;
   };
   void read(std::int32_t token);
+  void find_again();
   Match search() const;
   bool add(TokenTree& tree, const Match& match);
 
   std::shared_ptr<SuffixMemory> memory_;
   SuffixTrie text_;                            // prompt and output
   std::vector<SuffixTrie::Place> remembered_;  // [n]: where the last n + 1 tokens are in the memory
+  std::uint64_t changes_ = 0;                  // of the memory, when these were found
   std::size_t read_ = 0;                       // tokens of the text
+  std::vector<std::int32_t> generated_;        // without the prompt
 };
 
 }  // namespace yamata

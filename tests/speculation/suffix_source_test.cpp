@@ -132,13 +132,35 @@ TEST(SuffixSource, OutputOfAnEarlierRequest_isGuessedAgain_itsPromptIsNot) {
   EXPECT_FALSE(source.guess(other, prompt, {}));
 }
 
+TEST(SuffixSource, OtherTextsThatEndMeanwhile_areRemembered) {
+  const auto memory = std::make_shared<SuffixMemory>(24);
+  memory->add(Text{1, 2, 3, 4, 5, 6});
+  SuffixSource source = reader(memory), other = reader(memory);
+  Text text{9, 1, 2};
+  TokenTree tree = tree_after(text);
+  ASSERT_TRUE(source.guess(tree, text, {}));
+  EXPECT_EQ(first_branch(tree), (Text{3, 4, 5, 6}));
+  // The passage that it has found splits, and then its text is pushed out.
+  TokenTree others(7, 0);
+  for (const std::int32_t token : {8, 1, 2, 3, 0, 0, 8, 1, 2, 3, 0, 0, 8, 1, 2, 3, 0, 0, 8, 0}) {
+    other.learn(others, token);
+    others.advance(token);
+  }
+  EXPECT_EQ(memory->trie().texts(), 1u) << "not before it has ended";
+  other.end();
+  EXPECT_EQ(memory->trie().texts(), 1u);
+  EXPECT_EQ(memory->own_texts().size(), 1u);
+  text.push_back(3);
+  tree = tree_after(text);
+  ASSERT_TRUE(source.guess(tree, text, {}));
+  EXPECT_EQ(tree.at(tree.root().children.at(0)).token, 0);
+}
+
 TEST(SuffixMemory, TooManyTokens_pushTheOldestTextsOut) {
   SuffixMemory memory(10);
   memory.add(Text{1, 1, 1, 1});
   memory.add(Text{2, 2, 2, 2});
-  for (const std::int32_t token : {3, 3, 3}) memory.append(token);
-  EXPECT_EQ(memory.trie().texts(), 2u) << "not before it has ended";
-  memory.end_text();
+  memory.add_own(Text{3, 3, 3});
   ASSERT_EQ(memory.trie().texts(), 2u);
   EXPECT_EQ(memory.trie().text(0), (Text{2, 2, 2, 2}));
   EXPECT_EQ(memory.own_texts(), (std::vector<Text>{{3, 3, 3}}));

@@ -95,11 +95,14 @@ void EngineServer::tell_progress() {
     front_end_.say({{"is", "alive"}, {"progress", head_.progress() + long_lines_.progress()}, {"runs", head_.target().outstanding()}});
   }
   if (open_.empty() || now - progress_said_ < kProgress) return;
-  const std::optional<PromptProgress> progress = engine_.prompt_progress();
-  if (!progress || open_.front().text->begun() || progress->computed == computed_said_) return;
-  progress_said_ = now;
-  computed_said_ = progress->computed;
-  open_.front().text->say_progress(*progress);
+  for (Open& open : open_) {
+    if (open.text->begun()) continue;
+    const std::optional<PromptProgress> progress = engine_.prompt_progress(open.request);
+    if (!progress || progress->computed == open.computed_said) continue;
+    progress_said_ = now;
+    open.computed_said = progress->computed;
+    open.text->say_progress(*progress);
+  }
 }
 
 void EngineServer::serve(std::string line) {
@@ -141,7 +144,7 @@ void EngineServer::submit(const JsonLine& id, Submission submission, const Prepa
   ServedText& its = *served;
   const RequestId request = engine_.submit(std::move(submission.request), its);
   its.on_stop([this, request] { engine_.stop(request); });
-  open_.push_back({request, std::move(served)});
+  open_.push_back({request, std::move(served), 0});
   if (ended_at_ || std::ranges::find(meanwhile.cancelled, id) != meanwhile.cancelled.end()) cancel(id);
 }
 
@@ -163,7 +166,7 @@ void EngineServer::cancel_all() {
 
 /// Removes requests that have ended.
 void EngineServer::sweep() {
-  if (std::erase_if(open_, [](const Open& open) { return open.text->finished(); }) > 0) computed_said_ = 0;
+  std::erase_if(open_, [](const Open& open) { return open.text->finished(); });
 }
 
 }  // namespace yamata

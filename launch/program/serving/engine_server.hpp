@@ -56,6 +56,7 @@ class EngineServer {
   struct Open {
     RequestId request;
     std::unique_ptr<ServedText> text;
+    std::size_t computed_said = 0;  // of its prompt
   };
   /// What has come after a line that is being read, and concerns it.
   struct Preparing {
@@ -85,7 +86,6 @@ class EngineServer {
   bool stopping_ = false, broken_ = false;
   std::optional<Clock::time_point> ended_at_;  // the input, without `stop`
   Clock::time_point alive_said_{}, progress_said_{};
-  std::size_t computed_said_ = 0;
   LongLines long_lines_;
 };
 

@@ -27,8 +27,7 @@ void play(const std::string& path, const Text& text) {
   const SuffixFile file(path, kVocabulary);
   SuffixMemory memory;
   file.read(memory);
-  for (const std::int32_t token : text) memory.append(token);
-  memory.end_text();
+  memory.add_own(text);
   file.add(memory);
 }
 
@@ -213,8 +212,7 @@ TEST(SuffixFile, JobsThatEndAtOnce_loseNoText) {
 TEST(SuffixFile, NoFile_keepsNothing) {
   const SuffixFile none("", kVocabulary);
   SuffixMemory memory;
-  memory.append(1);
-  memory.end_text();
+  memory.add_own(Text{1});
   none.read(memory);
   none.add(memory);
   EXPECT_EQ(memory.trie().texts(), 1u);

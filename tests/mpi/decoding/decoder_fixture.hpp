@@ -118,8 +118,10 @@ class DecoderTest : public testing::Test {
     return added;
   }
   Decoder& begin() {
+    decoder_.reset();
+    target_.emplace(*pipeline_);
     decoder_ = std::make_unique<Decoder>(
-        *pipeline_, sources_, options_,
+        *target_, sources_, options_,
         [](std::vector<float>& logits, std::span<const std::int32_t>) {
           return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
         },
@@ -170,6 +172,7 @@ class DecoderTest : public testing::Test {
   std::map<std::uint64_t, std::size_t> next_;
   std::unique_ptr<Pipeline> pipeline_;
   GuessSources sources_;
+  std::optional<Target> target_;
   std::unique_ptr<Decoder> decoder_;
 };
 

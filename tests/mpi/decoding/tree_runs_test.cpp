@@ -47,6 +47,7 @@ class TreeRunsTest : public testing::Test {
     shape.logits = [](std::uint64_t prefix, std::span<float> logits) { logits[0] = seen(prefix); };
     pipeline_ = std::make_unique<Pipeline>(transport_, PipelineRanks{kTargetChannel, {{0}}},
                                            std::make_unique<LikelyRows>(shape, unit_, likely_row_), 64, 8);
+    batcher_.emplace(*pipeline_);
     pipeline_->stage().load();
     pipeline_->advance();
   }
@@ -72,10 +73,11 @@ class TreeRunsTest : public testing::Test {
   InstantUnit unit_;
   std::int32_t likely_row_ = -1;
   std::unique_ptr<Pipeline> pipeline_;
+  std::optional<Batcher> batcher_;
 };
 
 TEST_F(TreeRunsTest, TwoTextsAtOnce_eachInSequencesOfItsOwn_doNotSeeEachOther) {
-  TreeRuns first(*pipeline_, {0, 4}, {}), second(*pipeline_, {4, 8}, {});
+  TreeRuns first(*batcher_, {0, 4}, {}), second(*batcher_, {4, 8}, {});
   first.begin(Ids{1, 2, 3});
   first.submit_root();
   EXPECT_EQ(result(first), (std::vector{seen(Ids{1, 2, 3})}));
@@ -100,7 +102,7 @@ TEST_F(TreeRunsTest, TwoTextsAtOnce_eachInSequencesOfItsOwn_doNotSeeEachOther) {
 }
 
 TEST_F(TreeRunsTest, AnotherText_beginsInTheSameSequences_andResultsOfTheOneBeforeBelongToNobody) {
-  TreeRuns runs(*pipeline_, {0, 4}, {});
+  TreeRuns runs(*batcher_, {0, 4}, {});
   for (int text = 0; text < 20; ++text) {
     runs.begin(Ids(30, text));
     runs.submit_text(29);
@@ -121,7 +123,7 @@ TEST_F(TreeRunsTest, AnotherText_beginsInTheSameSequences_andResultsOfTheOneBefo
 }
 
 TEST_F(TreeRunsTest, RunsWithoutALivingNode_areCancelled_exceptWhereTheTextNeedsTheirCells) {
-  TreeRuns runs(*pipeline_, {0, 4}, {});
+  TreeRuns runs(*batcher_, {0, 4}, {});
   runs.begin(Ids{1});
   runs.submit_root();
   const NodeId a = guess(runs, runs.tree().root().id, 2), b = guess(runs, runs.tree().root().id, 3), c = guess(runs, a, 4);
@@ -142,7 +144,7 @@ TEST_F(TreeRunsTest, RunsWithoutALivingNode_areCancelled_exceptWhereTheTextNeeds
 }
 
 TEST_F(TreeRunsTest, AcceptedGuesses_areInTheStatesAfterTheNextRunThatIsNotSkipped) {
-  TreeRuns runs(*pipeline_, {0, 4}, {});
+  TreeRuns runs(*batcher_, {0, 4}, {});
   runs.begin(Ids{1});
   runs.submit_root();
   const NodeId a = guess(runs, runs.tree().root().id, 2), b = guess(runs, a, 3), c = guess(runs, b, 4);
@@ -166,7 +168,7 @@ TEST_F(TreeRunsTest, AcceptedGuesses_areInTheStatesAfterTheNextRunThatIsNotSkipp
 }
 
 TEST_F(TreeRunsTest, LikelyRow_isTheDeepestGuessThatWillBecomeTextRatherThanNot) {
-  TreeRuns runs(*pipeline_, {0, 4}, {});
+  TreeRuns runs(*batcher_, {0, 4}, {});
   runs.begin(Ids{1});
   const NodeId root = runs.tree().root().id, a = guess(runs, root, 2, 0.8f), b = guess(runs, a, 3, 0.7f), c = guess(runs, b, 4, 0.8f);
   const NodeId other = guess(runs, root, 5, 0.2f);
@@ -186,7 +188,7 @@ TEST_F(TreeRunsTest, LikelyRow_isTheDeepestGuessThatWillBecomeTextRatherThanNot)
 }
 
 TEST_F(TreeRunsTest, ARunThatWasSkipped_hasWrittenNoState) {
-  TreeRuns runs(*pipeline_, {0, 4}, {});
+  TreeRuns runs(*batcher_, {0, 4}, {});
   runs.begin(Ids{1});
   runs.submit_root();
   ASSERT_TRUE(runs.submit(std::vector{guess(runs, runs.tree().root().id, 2)}));

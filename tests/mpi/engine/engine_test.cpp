@@ -33,7 +33,7 @@ struct Recorder final : RequestObserver {
 /// A job with this many ranks, one of which may be the drafter.
 class EngineJob {
  public:
-  EngineJob(int ranks, Draft draft, Strategy strategy)
+  EngineJob(int ranks, Draft draft, Strategy strategy, int slots = 1)
       : models_(draft == Draft::kNone ? 1 : 2), own_(models_), cluster_(ranks, {}, models_), head_(cluster_.head(), options()) {
     decode_.strategy = strategy;
     decode_.context = kContext;
@@ -42,6 +42,7 @@ class EngineJob {
       decode_.sequences = {0, kGuessCells + 1};
       decode_.lookup = true;
     }
+    decode_.slots = slots;
     const wire::Start plan = make_plan(draft == Draft::kOnARank ? ranks - 1 : ranks, draft == Draft::kOnTheHead ? 0 : ranks - 1);
     const auto planner = [&](const std::vector<wire::Hello>&) { return plan; };
     head_.start(hello_of(0, models_), std::vector<std::uint64_t>(models_, 42), planner, own_.factory());
@@ -67,8 +68,8 @@ class EngineJob {
     target.ranks.resize(static_cast<std::size_t>(stages));
     std::iota(target.ranks.begin(), target.ranks.end(), 0);
     target.layers = split_layers(own_.model().file, own_.model().h, {}, stages);
-    target.cells = kContext + decode_.guess_cells;
-    target.sequences = decode_.sequences.end;
+    target.cells = kContext * decode_.slots + decode_.guess_cells;
+    target.sequences = decode_.all_sequences();
     plan.pipelines = {target};
     if (models_ == 1) return plan;
     wire::PipelinePlan draft;
@@ -142,6 +143,27 @@ TEST_P(EngineTest, RequestsInOneJob_giveTheTextsOfSingleJobs) {
       EXPECT_EQ(together[i].choices.size(), GetParam().draft == Draft::kNone ? 0u : alone[i].token_ids.size());
       const double earlier_s = i > 0 ? together[i - 1].token_times_s.back() : 0;
       EXPECT_GE(together[i].first_token_s, earlier_s + together[i].prefill_s) << "it was in the queue meanwhile";
+    }
+  }
+}
+
+TEST_P(EngineTest, RequestsAtTheSameTime_giveTheTextsOfSingleJobs) {
+  const std::vector<Completion> alone = single_jobs();
+  std::vector<Request> six = requests();
+  for (const Request& request : requests()) six.push_back(request);
+  six[3].generate = 9;
+  for (int ranks = GetParam().draft == Draft::kOnARank ? 2 : 1; ranks <= 4; ++ranks) {
+    for (const int slots : {2, 4, 8}) {
+      EngineJob job(ranks, GetParam().draft, GetParam().strategy, slots);
+      const std::vector<Completion> together = complete(job, six);
+      for (std::size_t i = 0; i < six.size(); ++i) {
+        const std::vector<std::int32_t>& expected = alone[i % 3].token_ids;
+        ASSERT_EQ(together[i].token_ids.size(), i == 3 ? 9u : expected.size());
+        EXPECT_TRUE(std::ranges::equal(together[i].token_ids, std::span(expected).first(together[i].token_ids.size())))
+            << ranks << " ranks, " << slots << " slots, request " << i;
+        if (i == 3) continue;  // it is shorter
+        EXPECT_EQ(together[i].logits_checksum, alone[i % 3].logits_checksum);
+      }
     }
   }
 }

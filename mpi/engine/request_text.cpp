@@ -1,0 +1,171 @@
+#include "mpi/engine/request_text.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "src/sampling/best_logits.hpp"
+
+namespace yamata {
+namespace {
+
+/// How many of a row's highest logits sampling reads; 0: all.
+std::size_t sampled_logits(const Request& request) {
+  const auto answer = static_cast<std::size_t>(std::max(0, request.kept)) + static_cast<std::size_t>(std::max(0, request.generate));
+  return logits_read(request.sampling, request.banned.size(), answer);
+}
+
+/// How many of a row's highest logits are requested; 0: all.
+std::size_t logits_of(const DecodeOptions& options, const Request& request) {
+  if (request.checksum || options.typical || request.grammar) return 0;
+  const std::size_t read = sampled_logits(request);
+  return read == 0 ? 0 : std::max(read, static_cast<std::size_t>(request.logprobs.value_or(0)));
+}
+
+/// The state of the request's grammar behind the kept tokens.
+TokenGrammar::State state_behind_kept(const Request& request) {
+  if (!request.grammar) return TokenGrammar::kForbidden;
+  return request.grammar->after_all(std::span(request.prompt).last(static_cast<std::size_t>(request.kept)));
+}
+
+DecodeOptions options_of(DecodeOptions options, RequestId id, const Request& request) {
+  options.request = id;
+  options.generate = request.generate;
+  options.logits = logits_of(options, request);
+  options.sums = request.logprobs.has_value();
+  options.grammar = request.grammar;
+  options.kept = request.kept;
+  if (options.typical) options.typical->banned = request.banned;
+  return options;
+}
+
+/// Calls `part` of a request.
+template <class Part>
+auto attempt(Part part) {
+  try {
+    return part();
+  } catch (const Interrupted&) {
+    throw;
+  } catch (...) {
+    throw RequestFailed{std::current_exception()};
+  }
+}
+
+}  // namespace
+
+std::int32_t most_cells(const Request& request, std::int32_t context) {
+  const auto prompt = static_cast<std::int64_t>(request.prompt.size());
+  return static_cast<std::int32_t>(std::min<std::int64_t>(prompt + std::max(0, request.generate), context));
+}
+
+RequestText::RequestText(Target& target, GuessSources& sources, const DecodeOptions& options, Submitted submitted)
+    : request_(std::move(submitted.request)),
+      submitted_(submitted.at),
+      observer_(*submitted.observer),
+      drafters_(sources.drafters()),
+      context_(options.context),
+      batch_(options.batch),
+      sequences_(options.sequences),
+      most_cells_(yamata::most_cells(request_, options.context)),
+      sampler_(request_.sampling, request_.prompt.size() - static_cast<std::size_t>(request_.kept)),
+      grammar_state_(state_behind_kept(request_)),
+      decoder_(
+          target, sources, options_of(options, submitted.id, request_),
+          [this](std::vector<float>& logits, std::span<const std::int32_t> history) {
+            return attempt([&] { return choose(logits, history); });
+          },
+          [this](std::int32_t token) { return attempt([&] { return take(token); }); }) {
+  completion_.request = submitted.id;
+  sampler_.ban(request_.banned);
+}
+
+void RequestText::begin(PrefixCache& cache) {
+  began_ = Clock::now();
+  const CachedBeginning cached = cache.find(request_.prompt, request_.reuse && !decoder_.reads_features());
+  if (cache.keeps_states()) keep_states(cache, static_cast<std::size_t>(cached.tokens));
+  decoder_.begin(request_.prompt, cached);
+}
+
+FinishReason RequestText::reason() const {
+  if (interrupted_) return FinishReason::kInterrupted;
+  if (stopped_) return FinishReason::kStop;
+  const std::size_t generated = completion_.token_ids.size();
+  const bool full = request_.prompt.size() + generated > static_cast<std::size_t>(context_);
+  return full && static_cast<std::int32_t>(generated) < request_.generate ? FinishReason::kContext : FinishReason::kLength;
+}
+
+Completion RequestText::complete(FinishReason reason) {
+  completion_.finish = reason;
+  completion_.counters = decoder_.counters();
+  completion_.cached_tokens = decoder_.reused();
+  for (const DraftLink* drafter : drafters_) completion_.feature_bytes += drafter->feature_bytes();
+  if (!drafters_.empty()) completion_.first_choice_rate = drafters_.front()->calibration().first_choice_rate();
+  return std::move(completion_);
+}
+
+/// States after the prompt, before its last run, and now and then before that. `from`: tokens whose state is there.
+void RequestText::keep_states(PrefixCache& cache, std::size_t from) {
+  decoder_.on_prompt_sent = [this, &cache, from](std::size_t sent) mutable {
+    const std::size_t all = request_.prompt.size();
+    const auto most = static_cast<std::size_t>(batch_);
+    if (sent < all && sent - from < PrefixCache::kStateInterval && all - sent > most) return;
+    cache.keep_state(std::span(request_.prompt).first(sent), sequences_.begin, sent == all);
+    from = sent;
+  };
+}
+
+std::int32_t RequestText::choose(std::vector<float>& logits, std::span<const std::int32_t> history) {
+  if (request_.checksum) {
+    for (const float value : logits) checksum_.add(std::bit_cast<std::uint32_t>(value));
+    completion_.logits_checksum = checksum_.value();
+  }
+  const auto began = Clock::now();
+  const std::vector<TokenLogprob> top = note_probabilities(logits);
+  if (request_.grammar) request_.grammar->restrict(grammar_state_, logits, sampled_logits(request_));
+  const std::int32_t token = sampler_.sample(logits, history, static_cast<std::int64_t>(history.size()));
+  completion_.sample_s += Clock::seconds_since(began);
+  if (request_.logprobs) tell_probability(token, top);
+  return token;
+}
+
+/// Keeps the log-probabilities of a row's tokens before sampling changes the row; returns the most probable ones.
+std::vector<TokenLogprob> RequestText::note_probabilities(std::span<const float> logits) {
+  if (!request_.logprobs) return {};
+  logits_.assign(logits.begin(), logits.end());
+  log_sum_ = decoder_.log_sum() ? *decoder_.log_sum() : log_sum_exp(logits);
+  std::vector<TokenLogprob> top;
+  const auto count = std::min(static_cast<std::size_t>(*request_.logprobs), logits.size());
+  if (count == 0) return top;
+  const BestLogits best = best_logits(logits, logits.size(), count);
+  for (std::size_t i = 0; i < count && best.tokens[i] >= 0; ++i) top.push_back({best.tokens[i], best.values[i] - log_sum_});
+  return top;
+}
+
+void RequestText::tell_probability(std::int32_t token, const std::vector<TokenLogprob>& top) {
+  observer_.on_logprobs(id(), {token, std::min(0.0f, logits_[static_cast<std::size_t>(token)] - log_sum_)}, top);
+}
+
+bool RequestText::take(std::int32_t token) {
+  if (completion_.token_ids.empty()) {
+    completion_.prefill_s = Clock::seconds_since(began_);
+    completion_.first_token_s = Clock::seconds_since(submitted_);
+    prefilled_ = Clock::now();
+  }
+  completion_.token_times_s.push_back(completion_.token_ids.empty() ? 0.0 : Clock::seconds_since(prefilled_));
+  completion_.token_ids.push_back(token);
+  if (!drafters_.empty()) {
+    const auto choices = drafters_.front()->calibration().last_choices();
+    completion_.choices.emplace_back(choices.begin(), choices.end());
+  }
+  stopped_ = std::find(request_.ends.begin(), request_.ends.end(), token) != request_.ends.end();
+  if (request_.grammar) {
+    grammar_state_ = request_.grammar->after(grammar_state_, token);
+    stopped_ |= request_.grammar->complete(grammar_state_);
+  }
+  telling_ = true;
+  observer_.on_token(id(), token);
+  telling_ = false;
+  return !stopped_ && !interrupted_;
+}
+
+}  // namespace yamata

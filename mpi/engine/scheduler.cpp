@@ -1,0 +1,81 @@
+#include "mpi/engine/scheduler.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace yamata {
+namespace {
+
+constexpr std::int32_t kFewestPromptRows = 16;  // of a run: fewer rows take hardly less time
+
+}  // namespace
+
+bool Scheduler::first_stage_is_free() const {
+  const Stage& stage = target_.pipeline.stage();
+  return !stage.computing() && stage.queued() == 0;
+}
+
+bool Scheduler::send(std::span<Decoder* const> texts) {
+  if (texts.size() == 1) return texts.front()->send();
+  bool anything = false;
+  while (first_stage_is_free()) {
+    const bool prompt_first = !prompt_was_last_ && send_prompt(texts);
+    if (!prompt_first && !send_roots(texts) && !send_prompt(texts) && !send_guesses(texts)) break;
+    anything = true;
+  }
+  return anything;
+}
+
+bool Scheduler::send_roots(std::span<Decoder* const> texts) {
+  std::vector<Decoder*> ready;
+  std::ranges::copy_if(texts, std::back_inserter(ready), [](const Decoder* text) { return text->has_root(); });
+  if (ready.empty()) return false;
+  std::ranges::stable_sort(ready, {}, &Decoder::grown_at);
+  const auto growing = static_cast<std::size_t>(std::ranges::count_if(texts, [](const Decoder* text) { return text->prefilled(); }));
+  const auto stages = static_cast<std::size_t>(target_.pipeline.ranks().count());
+  ready.resize(std::min(ready.size(), (growing + stages - 1) / stages));
+  bool anything = false;
+  target_.batcher.collect();
+  for (Decoder* text : ready) {
+    const auto others = std::max<std::int32_t>(target_.batcher.rows(), static_cast<std::int32_t>(ready.size()) - 1);
+    anything |= text->send_root(others);
+  }
+  target_.batcher.send();
+  if (anything) prompt_was_last_ = false;
+  return anything;
+}
+
+/// The texts have their turns one after another.
+bool Scheduler::send_prompt(std::span<Decoder* const> texts) {
+  const auto growing = static_cast<std::size_t>(std::ranges::count_if(texts, [](const Decoder* text) { return text->prefilled(); }));
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    Decoder* const text = texts[(turn_ + i) % texts.size()];
+    if (!text->has_prompt()) continue;
+    text->send_prompt(prompt_rows(growing));
+    turn_ += i + 1;
+    prompt_was_last_ = true;
+    return true;
+  }
+  return false;
+}
+
+/// As many rows as take about as long as a run of the texts that grow meanwhile.
+std::int32_t Scheduler::prompt_rows(std::size_t growing) const {
+  if (growing == 0) return batch_;
+  const Stage& stage = target_.pipeline.stage();
+  const auto stages = static_cast<std::size_t>(target_.pipeline.ranks().count());
+  const double run_s = stage.cost().run_s(static_cast<int>((growing + stages - 1) / stages)), row_s = stage.wide_row_s();
+  if (run_s <= 0 || row_s <= 0) return batch_;
+  return std::clamp(static_cast<std::int32_t>(run_s / row_s), std::min(batch_, kFewestPromptRows), batch_);
+}
+
+bool Scheduler::send_guesses(std::span<Decoder* const> texts) {
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (!texts[(turn_ + i) % texts.size()]->send_guesses()) continue;
+    turn_ += i + 1;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace yamata

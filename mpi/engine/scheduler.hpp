@@ -1,0 +1,40 @@
+#pragma once
+// Which text's tokens run next, if several texts share the target's pipeline.
+#include <cstdint>
+#include <span>
+
+#include "mpi/decoding/decoder.hpp"
+
+namespace yamata {
+
+/// Iteration-level scheduling (Orca, OSDI 2022). Whenever the first stage is free, one run goes to it, in this order:
+///
+/// 1. the last tokens of texts, which are certain work, those that wait for the longest time first. With several stages, only as many share
+///    a run as leave one run for each stage, so that no stage waits for another.
+/// 2. a part of a prompt. While other texts grow, it takes about as long as their run, and theirs comes next, so that they are never
+///    stopped for longer than two of their runs.
+/// 3. guesses of one text.
+///
+/// Guesses may also ride with their text's last token, if they are worth a row there at the speed of all texts together.
+class Scheduler {
+ public:
+  /// `batch`: most tokens of a part of a prompt.
+  Scheduler(Target& target, std::int32_t batch) : target_(target), batch_(batch) {}
+
+  /// Sends what can be sent now for these texts; true if anything was.
+  bool send(std::span<Decoder* const> texts);
+
+ private:
+  bool first_stage_is_free() const;
+  bool send_roots(std::span<Decoder* const> texts);
+  bool send_prompt(std::span<Decoder* const> texts);
+  bool send_guesses(std::span<Decoder* const> texts);
+  std::int32_t prompt_rows(std::size_t growing) const;
+
+  Target& target_;
+  const std::int32_t batch_;
+  bool prompt_was_last_ = false;  // the latest run was a part of a prompt
+  std::uint64_t turn_ = 0;        // of texts with prompts and guesses
+};
+
+}  // namespace yamata
