@@ -72,10 +72,10 @@ std::string describe_layout(const JsonLine& ranks) {
   return line;
 }
 
-JsonLine describe_job(const Job& job, const Head& head, const Tokenizer& tokenizer, const GuessSources& sources) {
+JsonLine describe_job(const Job& job, Head& head, const Tokenizer& tokenizer, const Engine& engine) {
   const JobRank& rank = job.rank();
   const gguf::File& file = rank.models().target().file;
-  JsonLine ready{{"is", "ready"}, {"context", rank.context()}, {"slots", 1}, {"vocab", tokenizer.size()}};
+  JsonLine ready{{"is", "ready"}, {"context", rank.context()}, {"slots", engine.slots()}, {"cache_tokens", head.target().cells().cell_count()}, {"vocab", tokenizer.size()}};
   ready["template"] = file.string("tokenizer.chat_template").value_or("");
   ready["bos"] = token_text(tokenizer, tokenizer.bos());
   ready["eos"] = token_text(tokenizer, tokenizer.eos());
@@ -88,7 +88,7 @@ JsonLine describe_job(const Job& job, const Head& head, const Tokenizer& tokeniz
     if (tokenizer.fim(token) >= 0) fim[name] = tokenizer.fim(token);
   }
   ready["ranks"] = describe_ranks(head);
-  ready["layout"] = describe_layout(ready["ranks"]) + "; " + describe_guesses(sources);
+  ready["layout"] = describe_layout(ready["ranks"]) + "; " + describe_guesses(engine.sources());
   if (const auto& choice = rank.layout().choice()) ready["layout_choice"] = choice->why;
   return ready;
 }
@@ -97,13 +97,14 @@ JsonLine describe_job(const Job& job, const Head& head, const Tokenizer& tokeniz
 ExpectedText expected_text(const JobRank& rank, const EngineOptions& options) {
   constexpr int kPrompt = 256, kAnswer = 256, kKeptTexts = 32;
   const int prompt = std::clamp(rank.context() / 2, 1, kPrompt);
-  return {static_cast<std::size_t>(prompt), kAnswer, options.speculation, options.sampling, kKeptTexts, options.cache_tokens};
+  return {static_cast<std::size_t>(prompt), kAnswer,   options.speculation, options.sampling, options.slots,
+          kKeptTexts,                       options.cache_tokens};
 }
 
 void serve_requests(Job& job, const EngineOptions& options, const Tokenizer& tokenizer, std::vector<VocabularyMap> vocabularies,
                     const std::shared_ptr<SuffixMemory>& memory, StandardFrontEnd& front_end) {
-  const ExpectedText text = expected_text(job.rank(), options);
-  job.start(text);
+  job.start(expected_text(job.rank(), options));
+  const ExpectedText& text = job.planner().text();
   job.serve([&](Head& head) {
     const DecodeOptions decode = decode_options(job.rank(), text);
     GuessSources sources = connect_sources(job, std::move(vocabularies), decode, memory);
@@ -112,7 +113,7 @@ void serve_requests(Job& job, const EngineOptions& options, const Tokenizer& tok
     const ServedModel model{tokenizer, options.sampling, job.rank().context()};
     EngineServer server(head, engine, model, front_end);
     front_end.serves();
-    front_end.say(describe_job(job, head, tokenizer, engine.sources()));
+    front_end.say(describe_job(job, head, tokenizer, engine));
     server.run();
     savings.keep(engine.sources());
   });

@@ -24,10 +24,11 @@ Flags engine_flags() {
                   "auto");
   add_draft_heads(flags);
   add_context(flags, "0");
-  flags.group("Context")("--cache-tokens",
-                         "Tokens that the cache holds: of the text and of earlier ones, whose beginnings are not computed again (0: as "
-                         "many as the context)",
-                         FlagKind::kInt, "N", "0");
+  flags.group("Context")("--slots", "Texts that are generated at a time, at most; further requests wait", FlagKind::kInt, "N", "8")(
+      "--cache-tokens",
+      "Tokens that the cache holds: of these texts together, and of earlier ones, whose beginnings are not computed again (0: a context "
+      "for each slot, less if memory is short)",
+      FlagKind::kInt, "N", "0");
   add_cluster(flags, "on several machines the fastest layout, else by measured speed");
   return flags;
 }
@@ -42,6 +43,8 @@ EngineOptions read_engine(const GivenFlags& r) {
   read_cluster(r, o.job);
   o.job.layout.planned = true;
   read_context(r, o.job.cache);
+  o.slots = r.number<int>("slots");
+  require(o.slots >= 1 && o.slots <= 64, "--slots", "between 1 and 64");
   o.cache_tokens = r.number<int>("cache-tokens");
   require(o.cache_tokens >= 0 && o.cache_tokens <= (1 << 25), "--cache-tokens", "between 0 and 33554432");
   o.sampling = read_sampling(r);

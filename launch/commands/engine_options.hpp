@@ -13,7 +13,8 @@ struct EngineOptions {
   JobOptions job;
   SamplingParams sampling;  ///< of requests that do not say
   SpeculationOptions speculation;
-  int cache_tokens = 0;                 ///< --cache-tokens; 0: the context
+  int slots = 1;                        ///< --slots
+  int cache_tokens = 0;                 ///< --cache-tokens; 0: a context for each slot
   std::string pre_tokenizer;            ///< --pre
   std::vector<std::string> idle_flags;  ///< lines about flags without effect
 

@@ -22,6 +22,17 @@ double result_share(Pipeline& target, const DecodeOptions& options, std::size_t 
 
 }  // namespace
 
+Decoder::Counters& Decoder::Counters::operator+=(const Counters& later) {
+  runs_started += later.runs_started, runs_cancelled += later.runs_cancelled, target_evaluations += later.target_evaluations;
+  drafted += later.drafted, accepted += later.accepted;
+  cost_coefficient = later.cost_coefficient, draft_budget = later.draft_budget;
+  sequences.resize(std::max(sequences.size(), later.sequences.size()));
+  for (std::size_t i = 0; i < later.sequences.size(); ++i) sequences[i] += later.sequences[i];
+  deciding_s += later.deciding_s, candidates_s += later.candidates_s, buffers_s += later.buffers_s, posterior_s += later.posterior_s;
+  trees.insert(trees.end(), later.trees.begin(), later.trees.end());
+  return *this;
+}
+
 Decoder::Decoder(Target& target, GuessSources& sources, const DecodeOptions& options, Choose choose, OnToken on_token)
     : guess_cells_(target.guess_cells),
       target_(target.pipeline),

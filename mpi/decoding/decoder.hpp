@@ -77,6 +77,9 @@ class Decoder {
     /// masks, and it is sent; guesses are compared with the text, and the tree is cut.
     double candidates_s = 0, buffers_s = 0, posterior_s = 0;
     std::vector<std::pair<std::uint64_t, StaticTree>> trees;  ///< with a trace: by run, the guesses that were sent with the root
+
+    /// Adds those of a later part of the same text.
+    Counters& operator+=(const Counters& later);
   };
 
   /// `target` and `sources` outlive this.

@@ -39,7 +39,7 @@ RequestId Engine::submit(Request request, RequestObserver& observer) {
   if (request.prompt.empty()) throw UsageError("the prompt is empty");
   if (request.prompt.size() > static_cast<std::size_t>(options_.context))
     throw UsageError(fmt::format("the prompt has {} tokens, the context holds {}", request.prompt.size(), options_.context));
-  waiting_.push_back({++submitted_, std::move(request), &observer, Clock::now()});
+  waiting_.push_back(std::make_unique<RequestText>(options_, ++submitted_, std::move(request), observer));
   return submitted_;
 }
 
@@ -56,37 +56,56 @@ std::size_t Engine::begun() const {
 
 bool Engine::idle() const { return waiting_.empty() && begun() == 0; }
 
-/// Cells that the texts that have begun may still come to hold, guesses included.
-std::int32_t Engine::cells_reserved() const {
-  std::int32_t cells = options_.guess_cells;
-  for (const Slot& slot : slots_) cells += slot.text ? slot.text->most_cells() : 0;
-  return cells;
+/// Whether it can begin beside the texts that have begun: with room to grow for each, so that none must be paused soon. A text alone may
+/// always begin.
+bool Engine::fits(const RequestText& text) const {
+  constexpr std::size_t kRoom = 32;
+  std::size_t cells = static_cast<std::size_t>(options_.guess_cells) + text.tokens() + kRoom;
+  for (const Slot& slot : slots_) cells += slot.text ? slot.text->tokens() + kRoom : 0;
+  return cells <= static_cast<std::size_t>(target_.pipeline.cells().cell_count()) || begun() == 0;
 }
 
-/// Begins requests for which there are slots and cells. A text alone may always begin.
+/// Begins requests for which there are slots and cells.
 bool Engine::begin_waiting() {
   bool anything = false;
   while (!waiting_.empty()) {
     const auto free = std::ranges::find_if(slots_, [](const Slot& slot) { return !slot.text; });
-    if (free == slots_.end()) break;
-    const std::int32_t cells = cells_reserved() + most_cells(waiting_.front().request, options_.context);
-    if (cells > target_.pipeline.cells().cell_count() && begun() > 0) break;
-    DecodeOptions options = options_;
-    options.sequences = free->sequences;
-    Submitted next = std::move(waiting_.front());
+    if (free == slots_.end() || !fits(*waiting_.front())) break;
+    free->text = std::move(waiting_.front());
     waiting_.pop_front();
-    free->text = std::make_unique<RequestText>(target_, free->sources, options, std::move(next));
-    free->text->begin(cache_);
+    free->text->begin(target_, free->sources, free->sequences, cache_);
     anything = true;
   }
   return anything;
 }
 
-/// Removes earlier texts whose cells are needed now.
+/// Removes earlier texts whose cells are needed now, and pauses texts if there are still too few.
 void Engine::make_room() {
-  std::int32_t cells = options_.guess_cells;
-  for (const Slot& slot : slots_) cells += slot.text ? slot.text->decoder().cells_needed() : 0;
-  cache_.make_room(cells);
+  do {
+    std::int32_t cells = options_.guess_cells - std::min(options_.guess_cells, target_.guess_cells.held);
+    for (const Slot& slot : slots_) cells += slot.text ? slot.text->decoder().cells_needed() : 0;
+    cache_.make_room(cells);
+    if (target_.pipeline.cells().free_cells() >= cells) return;
+  } while (pause_youngest());
+}
+
+/// Unless it is the only one.
+bool Engine::pause_youngest() {
+  if (begun() < 2) return false;
+  const auto id = [](const Slot& slot) { return slot.text ? slot.text->id() : 0; };
+  Slot& slot = *std::ranges::max_element(slots_, {}, id);
+  slot.text->decoder().leave();
+  empty(slot);
+  slot.text->pause();
+  ++pauses_;
+  waiting_.push_front(std::move(slot.text));
+  return true;
+}
+
+void Engine::empty(const Slot& slot) {
+  wire::Record record;
+  record.operations.push_back(CacheOperation::remove(slot.sequences, {}));
+  target_.pipeline.submit(std::move(record));
 }
 
 bool Engine::advance() {
@@ -132,11 +151,7 @@ std::unique_ptr<RequestText> Engine::release(Slot& slot, bool whole) {
   decoder.leave();
   if (cache_.keeps_states()) keep_states(slot, whole);
   cache_.keep(decoder.text(), decoder.computed(), slot.sequences.begin, whole);
-  if (slots_.size() > 1) {
-    wire::Record record;
-    record.operations.push_back(CacheOperation::remove(slot.sequences, {}));
-    target_.pipeline.submit(std::move(record));
-  }
+  if (slots_.size() > 1) empty(slot);
   return std::move(slot.text);
 }
 
@@ -159,14 +174,11 @@ void Engine::cancel(RequestId request) {
     if (slot->text->telling()) return slot->text->interrupt();
     return finish(*slot, FinishReason::kInterrupted);
   }
-  const auto found = std::ranges::find(waiting_, request, &Submitted::id);
+  const auto found = std::ranges::find(waiting_, request, &RequestText::id);
   if (found == waiting_.end()) return;
-  RequestObserver& observer = *found->observer;
+  const std::unique_ptr<RequestText> text = std::move(*found);
   waiting_.erase(found);
-  Completion completion;
-  completion.request = request;
-  completion.finish = FinishReason::kInterrupted;
-  observer.on_finished(std::move(completion));
+  text->observer().on_finished(text->complete(FinishReason::kInterrupted));
 }
 
 void Engine::stop(RequestId request) {
@@ -181,7 +193,7 @@ std::optional<PromptProgress> Engine::prompt_progress(RequestId request) const {
 
 /// Ends the texts that have begun, or the first request in the queue.
 void Engine::end_begun() {
-  if (begun() == 0 && !waiting_.empty()) return cancel(waiting_.front().id);
+  if (begun() == 0 && !waiting_.empty()) return cancel(waiting_.front()->id());
   for (Slot& slot : slots_) {
     if (slot.text) cancel(slot.text->id());
   }

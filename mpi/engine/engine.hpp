@@ -15,8 +15,9 @@ namespace yamata {
 /// Owns what decoding needs in addition to the ranks: guess sources, sampler, statistics. Uses no terminal and no file. A state machine on
 /// rank 0. Requests and runs have ids, so late results of a finished text do not disturb another one.
 ///
-/// As many texts are generated at a time as there are slots, each in sequences of its own. A request waits until there is a slot, and cells
-/// for its longest possible text; none overtakes another. Whatever else is computed, a request's text is the same.
+/// As many texts are generated at a time as there are slots, each in sequences of its own. A request waits until there is a slot, and room in
+/// the cache for its prompt and some more; none overtakes another. When the cache is full, the youngest text is paused: it gives its cells
+/// back, and goes on when there is room again. Whatever else is computed, a request's text is the same.
 class Engine final : public DraftListener {
  public:
   /// `head` outlives the engine and notifies it. `sources`: the guess sources of the first slot; those of the others are alike, without
@@ -45,6 +46,8 @@ class Engine final : public DraftListener {
   /// Nothing is left to do.
   bool idle() const;
   std::size_t slots() const { return slots_.size(); }
+  /// How often a text has been paused.
+  std::uint64_t pauses() const { return pauses_; }
   const GuessSources& sources() const { return slots_.front().sources; }
 
   void on_guesses(int rank, const wire::Guesses& guesses) override;
@@ -62,8 +65,10 @@ class Engine final : public DraftListener {
   RequestText* find(RequestId request) const;
   std::size_t begun() const;
   bool begin_waiting();
-  std::int32_t cells_reserved() const;
+  bool fits(const RequestText& text) const;
   void make_room();
+  bool pause_youngest();
+  void empty(const Slot& slot);
   bool receive();
   bool send();
   void finish(Slot& slot, FinishReason reason);
@@ -77,8 +82,9 @@ class Engine final : public DraftListener {
   PrefixCache cache_;
   std::vector<Slot> slots_;
   Scheduler scheduler_;
-  std::deque<Submitted> waiting_;
+  std::deque<std::unique_ptr<RequestText>> waiting_;  // the oldest first
   RequestId submitted_ = 0;
+  std::uint64_t pauses_ = 0;
 };
 
 }  // namespace yamata

@@ -53,63 +53,69 @@ auto attempt(Part part) {
 
 }  // namespace
 
-std::int32_t most_cells(const Request& request, std::int32_t context) {
-  const auto prompt = static_cast<std::int64_t>(request.prompt.size());
-  return static_cast<std::int32_t>(std::min<std::int64_t>(prompt + std::max(0, request.generate), context));
-}
-
-RequestText::RequestText(Target& target, GuessSources& sources, const DecodeOptions& options, Submitted submitted)
-    : request_(std::move(submitted.request)),
-      submitted_(submitted.at),
-      observer_(*submitted.observer),
-      drafters_(sources.drafters()),
-      context_(options.context),
-      batch_(options.batch),
-      sequences_(options.sequences),
-      most_cells_(yamata::most_cells(request_, options.context)),
+RequestText::RequestText(const DecodeOptions& options, RequestId id, Request request, RequestObserver& observer)
+    : options_(options_of(options, id, request)),
+      request_(std::move(request)),
+      submitted_(Clock::now()),
+      observer_(observer),
+      text_(request_.prompt),
       sampler_(request_.sampling, request_.prompt.size() - static_cast<std::size_t>(request_.kept)),
-      grammar_state_(state_behind_kept(request_)),
-      decoder_(
-          target, sources, options_of(options, submitted.id, request_),
-          [this](std::vector<float>& logits, std::span<const std::int32_t> history) {
-            return attempt([&] { return choose(logits, history); });
-          },
-          [this](std::int32_t token) { return attempt([&] { return take(token); }); }) {
-  completion_.request = submitted.id;
+      grammar_state_(state_behind_kept(request_)) {
+  completion_.request = id;
   sampler_.ban(request_.banned);
 }
 
-void RequestText::begin(PrefixCache& cache) {
-  began_ = Clock::now();
-  const CachedBeginning cached = cache.find(request_.prompt, request_.reuse && !decoder_.reads_features());
-  if (cache.keeps_states()) keep_states(cache, static_cast<std::size_t>(cached.tokens));
-  decoder_.begin(request_.prompt, cached);
+void RequestText::begin(Target& target, GuessSources& sources, SequenceRange sequences, PrefixCache& cache) {
+  const auto generated = static_cast<std::int32_t>(completion_.token_ids.size());
+  DecodeOptions options = options_;
+  options.sequences = sequences;
+  options.generate -= generated;
+  options.kept += generated;
+  drafters_ = &sources.drafters();
+  decoder_ = std::make_unique<Decoder>(
+      target, sources, options,
+      [this](std::vector<float>& logits, std::span<const std::int32_t> history) {
+        return attempt([&] { return choose(logits, history); });
+      },
+      [this](std::int32_t token) { return attempt([&] { return take(token); }); });
+  const CachedBeginning cached = cache.find(text_, request_.reuse && !decoder_->reads_features());
+  if (cache.keeps_states()) keep_states(cache, sequences.begin, static_cast<std::size_t>(cached.tokens));
+  if (!began_) {
+    began_ = Clock::now();
+    completion_.cached_tokens = static_cast<std::size_t>(cached.tokens);
+  }
+  decoder_->begin(text_, cached);
+}
+
+void RequestText::pause() {
+  text_ = decoder_->text();
+  completion_.counters += decoder_->counters();
+  for (const DraftLink* drafter : *drafters_) completion_.feature_bytes += drafter->feature_bytes();
+  decoder_.reset();
 }
 
 FinishReason RequestText::reason() const {
   if (interrupted_) return FinishReason::kInterrupted;
   if (stopped_) return FinishReason::kStop;
   const std::size_t generated = completion_.token_ids.size();
-  const bool full = request_.prompt.size() + generated > static_cast<std::size_t>(context_);
+  const bool full = request_.prompt.size() + generated > static_cast<std::size_t>(options_.context);
   return full && static_cast<std::int32_t>(generated) < request_.generate ? FinishReason::kContext : FinishReason::kLength;
 }
 
 Completion RequestText::complete(FinishReason reason) {
   completion_.finish = reason;
-  completion_.counters = decoder_.counters();
-  completion_.cached_tokens = decoder_.reused();
-  for (const DraftLink* drafter : drafters_) completion_.feature_bytes += drafter->feature_bytes();
-  if (!drafters_.empty()) completion_.first_choice_rate = drafters_.front()->calibration().first_choice_rate();
+  if (decoder_) pause();
+  if (drafters_ && !drafters_->empty()) completion_.first_choice_rate = drafters_->front()->calibration().first_choice_rate();
   return std::move(completion_);
 }
 
 /// States after the prompt, before its last run, and now and then before that. `from`: tokens whose state is there.
-void RequestText::keep_states(PrefixCache& cache, std::size_t from) {
-  decoder_.on_prompt_sent = [this, &cache, from](std::size_t sent) mutable {
+void RequestText::keep_states(PrefixCache& cache, std::int32_t sequence, std::size_t from) {
+  decoder_->on_prompt_sent = [this, &cache, sequence, from](std::size_t sent) mutable {
     const std::size_t all = request_.prompt.size();
-    const auto most = static_cast<std::size_t>(batch_);
+    const auto most = static_cast<std::size_t>(options_.batch);
     if (sent < all && sent - from < PrefixCache::kStateInterval && all - sent > most) return;
-    cache.keep_state(std::span(request_.prompt).first(sent), sequences_.begin, sent == all);
+    cache.keep_state(std::span(request_.prompt).first(sent), sequence, sent == all);
     from = sent;
   };
 }
@@ -132,7 +138,7 @@ std::int32_t RequestText::choose(std::vector<float>& logits, std::span<const std
 std::vector<TokenLogprob> RequestText::note_probabilities(std::span<const float> logits) {
   if (!request_.logprobs) return {};
   logits_.assign(logits.begin(), logits.end());
-  log_sum_ = decoder_.log_sum() ? *decoder_.log_sum() : log_sum_exp(logits);
+  log_sum_ = decoder_->log_sum() ? *decoder_->log_sum() : log_sum_exp(logits);
   std::vector<TokenLogprob> top;
   const auto count = std::min(static_cast<std::size_t>(*request_.logprobs), logits.size());
   if (count == 0) return top;
@@ -147,14 +153,15 @@ void RequestText::tell_probability(std::int32_t token, const std::vector<TokenLo
 
 bool RequestText::take(std::int32_t token) {
   if (completion_.token_ids.empty()) {
-    completion_.prefill_s = Clock::seconds_since(began_);
+    completion_.prefill_s = Clock::seconds_since(*began_);
     completion_.first_token_s = Clock::seconds_since(submitted_);
     prefilled_ = Clock::now();
   }
   completion_.token_times_s.push_back(completion_.token_ids.empty() ? 0.0 : Clock::seconds_since(prefilled_));
   completion_.token_ids.push_back(token);
-  if (!drafters_.empty()) {
-    const auto choices = drafters_.front()->calibration().last_choices();
+  if (!drafters_->empty()) {
+    completion_.choices.resize(completion_.token_ids.size() - 1);  // it may have been without drafters for a while
+    const auto choices = drafters_->front()->calibration().last_choices();
     completion_.choices.emplace_back(choices.begin(), choices.end());
   }
   stopped_ = std::find(request_.ends.begin(), request_.ends.end(), token) != request_.ends.end();

@@ -10,9 +10,11 @@ constexpr std::int32_t kFewestPromptRows = 16;  // of a run: fewer rows take har
 
 }  // namespace
 
+/// If one stage is the whole pipeline, the texts of its run are ready only when its result has arrived: then all go on together.
 bool Scheduler::first_stage_is_free() const {
-  const Stage& stage = target_.pipeline.stage();
-  return !stage.computing() && stage.queued() == 0;
+  const Pipeline& pipeline = target_.pipeline;
+  if (pipeline.ranks().count() == 1) return pipeline.outstanding() == 0;
+  return !pipeline.stage().computing() && pipeline.stage().queued() == 0;
 }
 
 bool Scheduler::send(std::span<Decoder* const> texts) {
@@ -45,18 +47,23 @@ bool Scheduler::send_roots(std::span<Decoder* const> texts) {
   return anything;
 }
 
-/// The texts have their turns one after another.
+/// The texts have their turns one after another; short prompts share a run.
 bool Scheduler::send_prompt(std::span<Decoder* const> texts) {
   const auto growing = static_cast<std::size_t>(std::ranges::count_if(texts, [](const Decoder* text) { return text->prefilled(); }));
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    Decoder* const text = texts[(turn_ + i) % texts.size()];
+  const std::int32_t most = prompt_rows(growing);
+  const std::uint64_t first = turn_;
+  bool anything = false;
+  target_.batcher.collect();
+  for (std::size_t i = 0; i < texts.size() && target_.batcher.rows() < most; ++i) {
+    Decoder* const text = texts[(first + i) % texts.size()];
     if (!text->has_prompt()) continue;
-    text->send_prompt(prompt_rows(growing));
-    turn_ += i + 1;
-    prompt_was_last_ = true;
-    return true;
+    text->send_prompt(most - target_.batcher.rows());
+    turn_ = first + i + 1;
+    anything = true;
   }
-  return false;
+  target_.batcher.send();
+  prompt_was_last_ |= anything;
+  return anything;
 }
 
 /// As many rows as take about as long as a run of the texts that grow meanwhile.

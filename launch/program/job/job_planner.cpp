@@ -15,7 +15,8 @@
 namespace yamata {
 namespace {
 
-constexpr int kMostKeptStates = 16;  // each is as large as the state of the text
+constexpr int kMostKeptStates = 16;         // each is as large as the state of the text
+constexpr std::int64_t kMostCells = 1 << 25;  // of all texts together
 
 }  // namespace
 
@@ -24,6 +25,7 @@ DecodeOptions decode_options(const JobRank& rank, const ExpectedText& text) {
   DecodeOptions decode =
       decode_options(rank.layout().strategy(), text.speculation, rank.options().cache.batch, text.generate, rank.context(), text.sampling);
   decode.kept_texts = text.kept_texts;
+  decode.slots = text.slots;
   if (rank.models().target().h.is_recurrent()) limit_guesses(decode, rank.layout().places().front().stages());
   return decode;
 }
@@ -68,8 +70,8 @@ std::vector<LayerRange> JobPlanner::draft_split(const ModelPlace& place) const {
 }
 
 /// Whether layers with windows or states get less memory than others, because only their latest tokens are needed. That holds while a text
-/// is generated, which only grows; and for states always, because they can be read only where the text ends.
-bool JobPlanner::reuses(const Hyperparameters& h) const { return writes() || h.is_recurrent(); }
+/// is generated, which only grows, and is the only one; and for states always, because they can be read only where the text ends.
+bool JobPlanner::reuses(const Hyperparameters& h) const { return (writes() && text_.slots == 1) || h.is_recurrent(); }
 
 /// Memory of the ranks for the target, and of its cache.
 void JobPlanner::find_capacities(const std::vector<wire::Hello>& hellos, const DecodeOptions& decode) {
@@ -92,7 +94,7 @@ wire::PipelinePlan JobPlanner::shape_of(const ModelPlace& place, const DecodeOpt
   const bool target = place.model == 0;
   if (!place.groups.empty()) pipeline.shares = place.shares;
   pipeline.cells = target ? text_cells() + decode.guess_cells : rank_.context() + plan.draft.room();
-  pipeline.sequences = (target ? decode.sequences.end : plan.draft.room() + 1) + decode.kept_texts;
+  pipeline.sequences = (target ? decode.all_sequences() : plan.draft.room() + 1) + decode.kept_texts;
   const ModelFile* file = rank_.models().find(static_cast<std::size_t>(place.model));
   if (target && file && file->h.is_recurrent()) pipeline.kept_states = std::min(decode.kept_texts, kMostKeptStates);
   if (file && reuses(file->h))
@@ -112,6 +114,50 @@ wire::Start JobPlanner::shapes(const DecodeOptions& decode) const {
   return plan;
 }
 
+/// The sizes of the cache that are tried, the most wanted first: as many slots as wanted with a context for each, with less for all together,
+/// and one text at a time. A text in layers with states has the cache for itself.
+std::vector<ExpectedText> JobPlanner::sizes() const {
+  std::vector<ExpectedText> sizes;
+  const std::int32_t context = rank_.context();
+  const int slots = rank_.models().target().h.is_recurrent() ? 1 : text_.slots;
+  const std::int64_t most = text_.cache_tokens > 0 ? text_.cache_tokens : std::int64_t{slots} * context;
+  for (std::int64_t cells = std::min<std::int64_t>(most, kMostCells); slots > 1; cells /= 2) {
+    sizes.push_back(text_);
+    sizes.back().cache_tokens = static_cast<int>(std::max<std::int64_t>(cells, context));
+    if (cells <= context || text_.cache_tokens > 0) break;
+  }
+  sizes.push_back(text_);
+  sizes.back().slots = 1;
+  return sizes;
+}
+
+/// A plan of this text that fits into memory, by one of the faster splits, or by any.
+std::optional<wire::Start> JobPlanner::fitting_plan(const std::vector<wire::Hello>& hellos, bool also_plain_split) {
+  const DecodeOptions decode = decode_options(rank_, text_);
+  const std::vector<const ModelFile*> models = rank_.models().transformers();
+  const std::vector<RankBytes> draft_heads = rank_.models().draft_heads_bytes(rank_.options().cache.batch);
+  find_capacities(hellos, decode);
+  const auto splits = target_splits(hellos);
+  wire::Start plan = shapes(decode);
+  for (std::size_t i = 0; i + (also_plain_split ? 0 : 1) < splits.size(); ++i) {
+    plan_layers(plan, splits[i]);
+    plan_device_layers(models, plan, hellos, draft_heads);
+    keep_states_that_fit(models, plan, hellos, draft_heads);
+    if (!fits_memory(models, plan, hellos, draft_heads)) continue;
+    plan_packing(models, plan, hellos, rank_.options().compute.repack, draft_heads);
+    std::ranges::for_each(ranks_without_layers(plan, hellos), warn);
+    return plan;
+  }
+  return std::nullopt;
+}
+
+void JobPlanner::plan_layers(wire::Start& plan, const std::vector<LayerRange>& target) const {
+  for (std::size_t m = 0; m < plan.pipelines.size(); ++m) {
+    const ModelPlace& place = rank_.layout().places()[m];
+    plan.pipelines[m].layers = place.model == 0 ? target : draft_split(place);
+  }
+}
+
 wire::Start JobPlanner::plan(const std::vector<wire::Hello>& hellos, std::span<const GroupTime> groups) {
   const JobOptions& options = rank_.options();
   std::ranges::for_each(crowded_hosts(hellos), warn);
@@ -119,26 +165,16 @@ wire::Start JobPlanner::plan(const std::vector<wire::Hello>& hellos, std::span<c
     warn(fmt::format("-ngl {}: {}", gpu_layers_text(options.compute.gpu_layers.value_or(0)), without));
   for (const wire::Hello& hello : hellos) threads_measured_s_.push_back(hello.threads_measured_s);
   chooser_.choose(hellos, text_, groups);
-  const DecodeOptions decode = decode_options(rank_, text_);
+  const int wanted_slots = text_.slots;
+  for (const ExpectedText& size : sizes()) {
+    text_ = size;
+    if (auto plan = fitting_plan(hellos, size.slots > 1)) return *plan;
+  }
+  if (wanted_slots > 1) warn("there is no memory for several texts at a time; a shorter context (-c) may leave room");
   const std::vector<const ModelFile*> models = rank_.models().transformers();
   const std::vector<RankBytes> draft_heads = rank_.models().draft_heads_bytes(options.cache.batch);
-  find_capacities(hellos, decode);
-  const auto splits = target_splits(hellos);
-  wire::Start plan = shapes(decode);
-  for (std::size_t m = 0; m < plan.pipelines.size(); ++m) {
-    const ModelPlace& place = rank_.layout().places()[m];
-    plan.pipelines[m].layers = place.model == 0 ? splits.back() : draft_split(place);
-  }
-  for (std::size_t i = 0; i + 1 < splits.size(); ++i) {
-    wire::Start faster = plan;
-    faster.pipelines.front().layers = splits[i];
-    plan_device_layers(models, faster, hellos, draft_heads);
-    keep_states_that_fit(models, faster, hellos, draft_heads);
-    if (!fits_memory(models, faster, hellos, draft_heads)) continue;
-    plan_packing(models, faster, hellos, options.compute.repack, draft_heads);
-    std::ranges::for_each(ranks_without_layers(faster, hellos), warn);
-    return faster;
-  }
+  wire::Start plan = shapes(decode_options(rank_, text_));
+  plan_layers(plan, target_splits(hellos).back());
   plan_device_layers(models, plan, hellos, draft_heads);
   keep_states_that_fit(models, plan, hellos, draft_heads);
   plan_packing(models, plan, hellos, options.compute.repack, draft_heads);

@@ -2,6 +2,7 @@
 // Makes the plan of a job after all ranks have said hello, on rank 0.
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,6 +25,8 @@ class JobPlanner {
   /// The plan. `groups`: what was benchmarked. Throws UsageError if the job does not fit into memory, and ModelError if a rank lacks the
   /// file of its part.
   wire::Start plan(const std::vector<wire::Hello>& hellos, std::span<const GroupTime> groups);
+  /// The text as planned: with as many slots and cells as fit into memory. After the plan.
+  const ExpectedText& text() const { return text_; }
   /// Per rank, when its number of threads was measured, in seconds since the epoch; 0: not measured. After the plan.
   const std::vector<std::int64_t>& threads_measured_s() const { return threads_measured_s_; }
   /// A line with advice on the split of layers, based on `reports`, one per rank; empty if the split is good. After the job.
@@ -36,6 +39,9 @@ class JobPlanner {
   void find_capacities(const std::vector<wire::Hello>& hellos, const DecodeOptions& decode);
   std::vector<std::vector<LayerRange>> target_splits(const std::vector<wire::Hello>& hellos) const;
   std::vector<LayerRange> draft_split(const ModelPlace& place) const;
+  std::vector<ExpectedText> sizes() const;
+  std::optional<wire::Start> fitting_plan(const std::vector<wire::Hello>& hellos, bool also_plain_split);
+  void plan_layers(wire::Start& plan, const std::vector<LayerRange>& target) const;
   /// Whether the job generates a text, which only grows.
   bool writes() const { return text_.prompt_tokens > 0; }
   bool reuses(const Hyperparameters& h) const;
@@ -44,7 +50,7 @@ class JobPlanner {
 
   JobRank& rank_;
   LayoutChooser& chooser_;
-  const ExpectedText text_;
+  ExpectedText text_;
   const Workload work_;  // of the target
   std::vector<std::int64_t> threads_measured_s_;
   std::vector<std::uint64_t> capacities_;  // per rank, for weights and cache of the target

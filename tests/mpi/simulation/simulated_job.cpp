@@ -5,7 +5,7 @@
 namespace yamata::test {
 namespace {
 
-constexpr std::int32_t kVocabulary = 8, kContext = 64, kGuessCells = 24;
+constexpr std::int32_t kVocabulary = 8, kContext = SimulatedJob::kContext, kGuessCells = 24;
 constexpr std::int64_t kActionNs = 5000;  // so short that no rank falls silent by chance
 
 int size_of(const JobShape& shape) {
@@ -23,7 +23,8 @@ SimulatedJob::SimulatedJob(const JobShape& shape)
   decode.lookup = shape.lookup;
   decode.context = kContext;
   decode.batch = 4;
-  decode.kept_texts = shape.kept_states;
+  decode.slots = shape.slots;
+  decode.kept_texts = shape.kept_states + shape.kept_texts;
   if (shape.strategy != Strategy::kIterative) {
     decode.guess_cells = shape.kept_states > 0 ? kGuessCells / 3 : kGuessCells;  // so few that every one is needed
     decode.sequences = {0, decode.guess_cells + 1};
@@ -57,9 +58,9 @@ void SimulatedJob::make_plan() {
   plan_.trace = true;
   plan_.draft.credit = 12;
   plan_.draft.sequences = shape_.sequences;
-  add(0, 0, shape_.stages, kContext + decode.guess_cells, decode.sequences.end);
+  const int contexts = shape_.contexts > 0 ? shape_.contexts : shape_.slots;
+  add(0, 0, shape_.stages, contexts * kContext + decode.guess_cells, decode.all_sequences() + decode.kept_texts);
   plan_.pipelines[0].kept_states = shape_.kept_states;
-  plan_.pipelines[0].sequences += shape_.kept_states;
   if (shape_.kept_states > 0) plan_.pipelines[0].window_cells = static_cast<std::int32_t>(StateCells::enough(decode.guess_cells));
   int next = shape_.stages;
   for (std::size_t d = 0; d < shape_.drafters.size(); ++d) {

@@ -23,6 +23,9 @@ struct JobShape {
   std::string policy = "best-first";
   int sequences = 0;  ///< most of the policy multi-sequence
   bool lookup = false;
+  int slots = 1;              ///< texts at a time
+  int kept_texts = 0;         ///< texts that stay in the cache
+  int contexts = 0;           ///< cells for texts, as contexts; 0: one for each slot
   int kept_states = 0;        ///< kept texts, in layers with states; 0: there are no such layers
   double disagreement = 0.3;  ///< share of tokens that drafts guess wrongly
 };
@@ -30,6 +33,7 @@ struct JobShape {
 class SimulatedJob {
  public:
   static constexpr std::chrono::milliseconds kTimeout{500};
+  static constexpr std::int32_t kContext = 64;
 
   explicit SimulatedJob(const JobShape& shape);
 

@@ -1,0 +1,131 @@
+// Several texts at a time, in random mixes: each is the one that the target alone would write, whatever else runs.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "tests/mpi/simulation/simulated_job.hpp"
+#include "tests/thorough.hpp"
+
+namespace yamata::test {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+constexpr int kRequests = 12;
+
+/// A request of a mix, and what has become of it.
+struct Asked final : RequestObserver {
+  void on_token(RequestId, std::int32_t token) override { tokens.push_back(token); }
+  void on_logprobs(RequestId, const TokenLogprob&, const std::vector<TokenLogprob>& top) override { alternatives += top.size(); }
+  void on_finished(Completion c) override { completion = std::move(c); }
+
+  Request request;
+  RequestId id = 0;  // 0: not submitted yet
+  int begins_after = 0, cancelled_after = -1;  // actions of the job; -1: never
+  Ids tokens;
+  std::size_t alternatives = 0;
+  std::optional<Completion> completion;
+};
+
+/// What a mix consists of. Some prompts have a common beginning, of which some are in the cache; some want all logits of a row, some few.
+class Mix {
+ public:
+  explicit Mix(std::uint64_t seed) : random_(seed + 1000) {
+    const bool guesses = random_() % 3 > 0;
+    shape.seed = seed;
+    shape.stages = 1 + static_cast<int>(random_() % 4);
+    shape.slots = 2 + static_cast<int>(random_() % 7);
+    shape.contexts = 1 + static_cast<int>(random_() % static_cast<std::uint64_t>(shape.slots));
+    shape.kept_texts = static_cast<int>(random_() % 4);
+    shape.lookup = guesses && random_() % 3 > 0;
+    if (guesses && (!shape.lookup || random_() % 2 > 0)) shape.drafters = {static_cast<int>(random_() % 3)};
+    if (guesses) shape.strategy = random_() % 3 > 0 ? Strategy::kPipeInfer : Strategy::kSpeculative;
+  }
+  std::vector<std::unique_ptr<Asked>> requests() {
+    std::vector<std::unique_ptr<Asked>> all;
+    const Ids beginning(static_cast<std::size_t>(random_() % 12), 3);
+    for (int i = 0; i < kRequests; ++i) {
+      Asked& asked = *all.emplace_back(std::make_unique<Asked>());
+      Request& request = asked.request;
+      if (random_() % 2 > 0) request.prompt = beginning;
+      for (auto more = 1 + random_() % 20; more > 0; --more) request.prompt.push_back(static_cast<std::int32_t>(random_() % 8));
+      request.generate = 1 + static_cast<std::int32_t>(random_() % 30);
+      request.sampling.temperature = random_() % 2 > 0 ? 0.0f : 0.9f;
+      request.sampling.seed = random_();
+      if (random_() % 3 == 0) request.sampling.top_k = 3;
+      if (random_() % 4 == 0) request.logprobs = 2;
+      request.reuse = random_() % 4 > 0;
+      request.checksum = random_() % 5 == 0;
+      asked.begins_after = static_cast<int>(random_() % 4000);
+      if (random_() % 5 == 0) asked.cancelled_after = asked.begins_after + static_cast<int>(random_() % 6000);
+    }
+    return all;
+  }
+  std::string name() const {
+    return fmt::format("seed {}: {} stages, {} slots, {} contexts, {} kept texts, {} drafters, {}lookup, {}", shape.seed, shape.stages,
+                       shape.slots, shape.contexts, shape.kept_texts, shape.drafters.size(), shape.lookup ? "" : "no ",
+                       static_cast<int>(shape.strategy));
+  }
+
+  JobShape shape;
+
+ private:
+  Random random_;
+};
+
+void check(const Asked& asked, const SimulatedJob& job) {
+  const Completion& c = asked.completion.value();
+  EXPECT_EQ(c.token_ids, asked.tokens);
+  const auto written = static_cast<std::int32_t>(asked.tokens.size());
+  EXPECT_EQ(asked.tokens, job.text_after(asked.request.prompt, written, asked.request.sampling));
+  EXPECT_EQ(asked.alternatives, asked.request.logprobs ? 2 * asked.tokens.size() : 0u);
+  if (c.finish == FinishReason::kInterrupted) return;
+  const auto room = SimulatedJob::kContext - static_cast<std::int32_t>(asked.request.prompt.size()) + 1;
+  EXPECT_EQ(written, std::min(asked.request.generate, room));
+}
+
+/// Returns the greatest number of texts that were generated at the same time.
+std::size_t play(Mix& mix, SimulatedJob& job) {
+  auto all = mix.requests();
+  std::size_t most = 0;
+  const auto over = [&] { return std::ranges::all_of(all, [](const auto& asked) { return asked->completion.has_value(); }); };
+  for (int action = 0; !over(); ++action) {
+    if (action > 4'000'000) throw std::logic_error("no end");
+    std::size_t open = 0;
+    for (const auto& asked : all) {
+      if (asked->id == 0 && action >= asked->begins_after) asked->id = job.engine().submit(asked->request, *asked);
+      if (asked->id > 0 && action == asked->cancelled_after) job.engine().cancel(asked->id);
+      open += !asked->tokens.empty() && !asked->completion;
+    }
+    most = std::max(most, open);
+    job.act();
+  }
+  EXPECT_TRUE(job.engine().idle());
+  for (const auto& asked : all) check(*asked, job);
+  return most;
+}
+
+TEST(SeveralTexts, InRandomMixes_areThoseOfTheTargetAlone) {
+  std::size_t together = 0, pauses = 0;
+  for (std::uint64_t seed = 1; seed <= (thorough() ? 20'000 : 400); ++seed) {
+    Mix mix(seed);
+    SCOPED_TRACE(mix.name());
+    SimulatedJob job(mix.shape);
+    job.start();
+    together += play(mix, job);
+    pauses += job.engine().pauses();
+    // Nothing is left of them but what the cache keeps.
+    const CellTable& cells = job.head().target().cells();
+    EXPECT_TRUE(mix.shape.kept_texts > 0 || cells.free_cells() == cells.cell_count());
+    job.until([&] { return job.head().target().outstanding() == 0; });
+    EXPECT_TRUE(job.warnings.empty());
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(pauses, 100u);
+  EXPECT_GT(together, 2 * (thorough() ? 20'000u : 400u)) << "so few at the same time say little";
+}
+
+}  // namespace
+}  // namespace yamata::test
