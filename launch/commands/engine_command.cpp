@@ -75,7 +75,11 @@ std::string describe_layout(const JsonLine& ranks) {
 JsonLine describe_job(const Job& job, Head& head, const Tokenizer& tokenizer, const Engine& engine) {
   const JobRank& rank = job.rank();
   const gguf::File& file = rank.models().target().file;
-  JsonLine ready{{"is", "ready"}, {"context", rank.context()}, {"slots", engine.slots()}, {"cache_tokens", head.target().cells().cell_count()}, {"vocab", tokenizer.size()}};
+  JsonLine ready{{"is", "ready"},
+                 {"context", rank.context()},
+                 {"slots", engine.slots()},
+                 {"cache_tokens", head.target().cells().cell_count()},
+                 {"vocab", tokenizer.size()}};
   ready["template"] = file.string("tokenizer.chat_template").value_or("");
   ready["bos"] = token_text(tokenizer, tokenizer.bos());
   ready["eos"] = token_text(tokenizer, tokenizer.eos());
@@ -97,8 +101,8 @@ JsonLine describe_job(const Job& job, Head& head, const Tokenizer& tokenizer, co
 ExpectedText expected_text(const JobRank& rank, const EngineOptions& options) {
   constexpr int kPrompt = 256, kAnswer = 256, kKeptTexts = 32;
   const int prompt = std::clamp(rank.context() / 2, 1, kPrompt);
-  return {static_cast<std::size_t>(prompt), kAnswer,   options.speculation, options.sampling, options.slots,
-          kKeptTexts,                       options.cache_tokens};
+  return {
+      static_cast<std::size_t>(prompt), kAnswer, options.speculation, options.sampling, options.slots, kKeptTexts, options.cache_tokens};
 }
 
 void serve_requests(Job& job, const EngineOptions& options, const Tokenizer& tokenizer, std::vector<VocabularyMap> vocabularies,

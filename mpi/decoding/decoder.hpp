@@ -29,7 +29,8 @@ struct DecodeOptions {
   PolicyOptions policy;
   std::int32_t generate = 128;
   std::int32_t context = 0;  ///< number of positions
-  /// cells beyond those of texts, for guesses of all texts together; in layers with states, their inputs, and those of accepted guesses that no state contains yet
+  /// cells beyond those of texts, for guesses of all texts together; in layers with states, their inputs, and those of accepted guesses
+  /// that no state contains yet
   std::int32_t guess_cells = 0;
   std::int64_t hidden = 0;        ///< floats of a row in messages between stages; 0: the target's width
   std::int64_t vocabulary = 0;    ///< the same for logits
@@ -147,8 +148,7 @@ class Decoder {
   const Counters& counters() const { return counters_; }
 
  private:
-  template <class Work>
-  bool timed(Work work);
+  bool timed(const std::function<bool()>& work);
   bool take_results();
   bool holds_results() const;
   void accept(const TreeRuns::Finished& done);

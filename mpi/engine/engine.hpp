@@ -15,9 +15,9 @@ namespace yamata {
 /// Owns what decoding needs in addition to the ranks: guess sources, sampler, statistics. Uses no terminal and no file. A state machine on
 /// rank 0. Requests and runs have ids, so late results of a finished text do not disturb another one.
 ///
-/// As many texts are generated at a time as there are slots, each in sequences of its own. A request waits until there is a slot, and room in
-/// the cache for its prompt and some more; none overtakes another. When the cache is full, the youngest text is paused: it gives its cells
-/// back, and goes on when there is room again. Whatever else is computed, a request's text is the same.
+/// As many texts are generated at a time as there are slots, each in sequences of its own. A request waits until there is a slot, and room
+/// in the cache for its prompt and some more; none overtakes another. When the cache is full, the youngest text is paused: it gives its
+/// cells back, and goes on when there is room again. Whatever else is computed, a request's text is the same.
 class Engine final : public DraftListener {
  public:
   /// `head` outlives the engine and notifies it. `sources`: the guess sources of the first slot; those of the others are alike, without

@@ -20,7 +20,8 @@ struct RequestFailed {
 };
 
 /// Samples its tokens, tells its observer, and collects what becomes its Completion. Its calls to the observer, and its sampling, throw
-/// RequestFailed. It waits, is generated, and may be paused: then it waits again, and nothing of it is in the cache. Its tokens are the same.
+/// RequestFailed. It waits, is generated, and may be paused: then it waits again, and nothing of it is in the cache. Its tokens are the
+/// same.
 class RequestText {
  public:
   /// A request is submitted. `options`: those of the job.

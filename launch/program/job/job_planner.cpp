@@ -15,7 +15,7 @@
 namespace yamata {
 namespace {
 
-constexpr int kMostKeptStates = 16;         // each is as large as the state of the text
+constexpr int kMostKeptStates = 16;           // each is as large as the state of the text
 constexpr std::int64_t kMostCells = 1 << 25;  // of all texts together
 
 }  // namespace
@@ -114,8 +114,8 @@ wire::Start JobPlanner::shapes(const DecodeOptions& decode) const {
   return plan;
 }
 
-/// The sizes of the cache that are tried, the most wanted first: as many slots as wanted with a context for each, with less for all together,
-/// and one text at a time. A text in layers with states has the cache for itself.
+/// The sizes of the cache that are tried, the most wanted first: as many slots as wanted with a context for each, with less for all
+/// together, and one text at a time. A text in layers with states has the cache for itself.
 std::vector<ExpectedText> JobPlanner::sizes() const {
   std::vector<ExpectedText> sizes;
   const std::int32_t context = rank_.context();

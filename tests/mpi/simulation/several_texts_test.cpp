@@ -22,7 +22,7 @@ struct Asked final : RequestObserver {
   void on_finished(Completion c) override { completion = std::move(c); }
 
   Request request;
-  RequestId id = 0;  // 0: not submitted yet
+  RequestId id = 0;                            // 0: not submitted yet
   int begins_after = 0, cancelled_after = -1;  // actions of the job; -1: never
   Ids tokens;
   std::size_t alternatives = 0;
@@ -51,7 +51,7 @@ class Mix {
       Request& request = asked.request;
       if (random_() % 2 > 0) request.prompt = beginning;
       for (auto more = 1 + random_() % 20; more > 0; --more) request.prompt.push_back(static_cast<std::int32_t>(random_() % 8));
-      request.generate = 1 + static_cast<std::int32_t>(random_() % 30);
+      request.generate = 1 + static_cast<std::int32_t>(random_() % 60);
       request.sampling.temperature = random_() % 2 > 0 ? 0.0f : 0.9f;
       request.sampling.seed = random_();
       if (random_() % 3 == 0) request.sampling.top_k = 3;
