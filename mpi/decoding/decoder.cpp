@@ -65,7 +65,7 @@ void Decoder::begin(const std::vector<std::int32_t>& prompt, CachedBeginning cac
     state = forced_->state();
   }
   runs_.begin(prompt, cached, options_.grammar.get(), state);
-  if (options_.kept_texts > 0) runs_.send_operations();  // before texts are removed to make room
+  if (cached.tokens > 0) send_operations();  // before the other text is removed
   prompt_computed_ = reused_ = static_cast<std::size_t>(cached.tokens);
   for (const auto& source : sources_.all()) source->begin(options_.request);
   ask_sources();

@@ -93,6 +93,8 @@ class Decoder {
   void begin(const std::vector<std::int32_t>& prompt, CachedBeginning cached = {});
   /// Whether any source reads the target's features, for all of the prompt.
   bool reads_features() const { return !readers_.layers().empty(); }
+  /// Sends the cache operations that are due: then the first sequence holds all computed tokens of the text.
+  void send_operations() { runs_.send_operations(); }
   /// The text so far, and how many of its tokens are computed by all stages.
   const std::vector<std::int32_t>& text() const { return runs_.text(); }
   std::size_t computed() const;

@@ -59,21 +59,43 @@ bool Engine::idle() const { return waiting_.empty() && begun() == 0; }
 /// Whether it can begin beside the texts that have begun: with room to grow for each, so that none must be paused soon. A text alone may
 /// always begin.
 bool Engine::fits(const RequestText& text) const {
-  constexpr std::size_t kRoom = 32;
-  std::size_t cells = static_cast<std::size_t>(options_.guess_cells) + text.tokens() + kRoom;
-  for (const Slot& slot : slots_) cells += slot.text ? slot.text->tokens() + kRoom : 0;
+  constexpr std::size_t kRoom = 16;
+  std::size_t cells = static_cast<std::size_t>(options_.guess_cells) + text.tokens().size() + kRoom;
+  for (const Slot& slot : slots_) cells += slot.text ? slot.text->tokens().size() + kRoom : 0;
   return cells <= static_cast<std::size_t>(target_.pipeline.cells().cell_count()) || begun() == 0;
 }
 
-/// Begins requests for which there are slots and cells.
+/// The longest beginning that a text shares with one that has begun, without its last token, which must be computed.
+Engine::Beginning Engine::longest_beginning(const RequestText& text) const {
+  Beginning longest;
+  const auto own = std::span(text.tokens()).first(text.tokens().size() - 1);
+  for (const Slot& slot : slots_) {
+    if (!slot.text) continue;
+    const auto& other = slot.text->tokens();
+    const auto tokens = static_cast<std::size_t>(std::ranges::mismatch(own, other).in1 - own.begin());
+    const std::size_t computed = std::min(tokens, slot.text->decoder().computed());
+    if (tokens > longest.tokens) longest = {&slot, tokens, computed};
+  }
+  return longest;
+}
+
+/// Begins requests for which there are slots and cells. One that shares much with a prompt that is being computed waits for that.
 bool Engine::begin_waiting() {
   bool anything = false;
   while (!waiting_.empty()) {
+    const RequestText& next = *waiting_.front();
     const auto free = std::ranges::find_if(slots_, [](const Slot& slot) { return !slot.text; });
-    if (free == slots_.end() || !fits(*waiting_.front())) break;
+    if (free == slots_.end() || !fits(next)) break;
+    const Beginning shared = next.reuses() ? longest_beginning(next) : Beginning{};
+    if (shared.tokens - shared.computed >= static_cast<std::size_t>(options_.batch)) break;
     free->text = std::move(waiting_.front());
     waiting_.pop_front();
-    free->text->begin(target_, free->sources, free->sequences, cache_);
+    CachedBeginning beginning;
+    if (shared.computed > 0) {
+      shared.other->text->decoder().send_operations();
+      beginning = {shared.other->sequences.begin, static_cast<std::int32_t>(shared.computed)};
+    }
+    free->text->begin(target_, {free->sources, free->sequences, ++begun_, beginning}, cache_);
     anything = true;
   }
   return anything;

@@ -55,6 +55,12 @@ class Engine final : public DraftListener {
   bool awaits(int rank) const override;
 
  private:
+  struct Slot;
+  /// What a text has in common with another one that has begun.
+  struct Beginning {
+    const Slot* other = nullptr;
+    std::size_t tokens = 0, computed = 0;
+  };
   /// A place for a text.
   struct Slot {
     GuessSources sources;
@@ -66,6 +72,7 @@ class Engine final : public DraftListener {
   std::size_t begun() const;
   bool begin_waiting();
   bool fits(const RequestText& text) const;
+  Beginning longest_beginning(const RequestText& text) const;
   void make_room();
   bool pause_youngest();
   void empty(const Slot& slot);
@@ -84,7 +91,7 @@ class Engine final : public DraftListener {
   Scheduler scheduler_;
   std::deque<std::unique_ptr<RequestText>> waiting_;  // the oldest first
   RequestId submitted_ = 0;
-  std::uint64_t pauses_ = 0;
+  std::uint64_t begun_ = 0, pauses_ = 0;
 };
 
 }  // namespace yamata

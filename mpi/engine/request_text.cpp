@@ -65,21 +65,24 @@ RequestText::RequestText(const DecodeOptions& options, RequestId id, Request req
   sampler_.ban(request_.banned);
 }
 
-void RequestText::begin(Target& target, GuessSources& sources, SequenceRange sequences, PrefixCache& cache) {
+void RequestText::begin(Target& target, const Place& place, PrefixCache& cache) {
   const auto generated = static_cast<std::int32_t>(completion_.token_ids.size());
   DecodeOptions options = options_;
-  options.sequences = sequences;
+  options.request = place.number;
+  options.sequences = place.sequences;
   options.generate -= generated;
   options.kept += generated;
-  drafters_ = &sources.drafters();
+  drafters_ = &place.sources.drafters();
   decoder_ = std::make_unique<Decoder>(
-      target, sources, options,
+      target, place.sources, options,
       [this](std::vector<float>& logits, std::span<const std::int32_t> history) {
         return attempt([&] { return choose(logits, history); });
       },
       [this](std::int32_t token) { return attempt([&] { return take(token); }); });
-  const CachedBeginning cached = cache.find(text_, request_.reuse && !decoder_->reads_features());
-  if (cache.keeps_states()) keep_states(cache, sequences.begin, static_cast<std::size_t>(cached.tokens));
+  const bool reuses = request_.reuse && !decoder_->reads_features();
+  CachedBeginning cached = cache.find(text_, reuses);
+  if (reuses && place.beginning.tokens > cached.tokens) cached = place.beginning;
+  if (cache.keeps_states()) keep_states(cache, place.sequences.begin, static_cast<std::size_t>(cached.tokens));
   if (!began_) {
     began_ = Clock::now();
     completion_.cached_tokens = static_cast<std::size_t>(cached.tokens);

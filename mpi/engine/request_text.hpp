@@ -27,8 +27,15 @@ class RequestText {
   /// A request is submitted. `options`: those of the job.
   RequestText(const DecodeOptions& options, RequestId id, Request request, RequestObserver& observer);
 
-  /// Begins, or goes on after a pause. `target` and `sources` outlive that; `sequences`: where it is in the target's cache.
-  void begin(Target& target, GuessSources& sources, SequenceRange sequences, PrefixCache& cache);
+  /// Where a text is generated. The sources outlive that.
+  struct Place {
+    GuessSources& sources;
+    SequenceRange sequences;    ///< of the target's cache
+    std::uint64_t number = 0;   ///< of texts that have begun or gone on, by which drafters distinguish them
+    CachedBeginning beginning;  ///< what another text has computed of it
+  };
+  /// Begins, or goes on after a pause. `target` outlives that.
+  void begin(Target& target, const Place& place, PrefixCache& cache);
   /// Ends decoding for now. The decoder has been left.
   void pause();
   RequestId id() const { return completion_.request; }
@@ -37,7 +44,9 @@ class RequestText {
   const Decoder& decoder() const { return *decoder_; }
   RequestObserver& observer() { return observer_; }
   /// Its tokens so far, those of the prompt included.
-  std::size_t tokens() const { return decoder_ ? decoder_->text().size() : text_.size(); }
+  const std::vector<std::int32_t>& tokens() const { return decoder_ ? decoder_->text() : text_; }
+  /// Whether it may use what other texts have computed.
+  bool reuses() const { return request_.reuse; }
 
   /// Whether its observer is being called with a token.
   bool telling() const { return telling_; }

@@ -50,8 +50,8 @@ class Mix {
       Asked& asked = *all.emplace_back(std::make_unique<Asked>());
       Request& request = asked.request;
       if (random_() % 2 > 0) request.prompt = beginning;
-      for (auto more = 1 + random_() % 20; more > 0; --more) request.prompt.push_back(static_cast<std::int32_t>(random_() % 8));
-      request.generate = 1 + static_cast<std::int32_t>(random_() % 60);
+      for (auto more = 1 + random_() % (random_() % 2 > 0 ? 20 : 4); more > 0; --more) request.prompt.push_back(static_cast<std::int32_t>(random_() % 8));
+      request.generate = 1 + static_cast<std::int32_t>(random_() % 80);
       request.sampling.temperature = random_() % 2 > 0 ? 0.0f : 0.9f;
       request.sampling.seed = random_();
       if (random_() % 3 == 0) request.sampling.top_k = 3;
@@ -120,7 +120,7 @@ TEST(SeveralTexts, InRandomMixes_areThoseOfTheTargetAlone) {
     const CellTable& cells = job.head().target().cells();
     EXPECT_TRUE(mix.shape.kept_texts > 0 || cells.free_cells() == cells.cell_count());
     job.until([&] { return job.head().target().outstanding() == 0; });
-    EXPECT_TRUE(job.warnings.empty());
+    EXPECT_EQ(job.warnings, std::vector<std::string>());
     if (HasFailure()) return;
   }
   EXPECT_GT(pauses, 100u);
