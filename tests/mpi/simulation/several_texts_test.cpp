@@ -50,7 +50,8 @@ class Mix {
       Asked& asked = *all.emplace_back(std::make_unique<Asked>());
       Request& request = asked.request;
       if (random_() % 2 > 0) request.prompt = beginning;
-      for (auto more = 1 + random_() % (random_() % 2 > 0 ? 20 : 4); more > 0; --more) request.prompt.push_back(static_cast<std::int32_t>(random_() % 8));
+      for (auto more = 1 + random_() % (random_() % 2 > 0 ? 20 : 4); more > 0; --more)
+        request.prompt.push_back(static_cast<std::int32_t>(random_() % 8));
       request.generate = 1 + static_cast<std::int32_t>(random_() % 80);
       request.sampling.temperature = random_() % 2 > 0 ? 0.0f : 0.9f;
       request.sampling.seed = random_();
