@@ -22,6 +22,7 @@ struct Asked final : RequestObserver {
   void on_finished(Completion c) override { completion = std::move(c); }
 
   Request request;
+  const Asked* follows = nullptr;              // its prompt is that text, as far as it has been written, with a token more
   RequestId id = 0;                            // 0: not submitted yet
   int begins_after = 0, cancelled_after = -1;  // actions of the job; -1: never
   Ids tokens;
@@ -29,7 +30,7 @@ struct Asked final : RequestObserver {
   std::optional<Completion> completion;
 };
 
-/// What a mix consists of. Some prompts have a common beginning, of which some are in the cache; some want all logits of a row, some few.
+/// What a mix consists of. Some prompts have a common beginning, or continue another text; some want all logits of a row, some few.
 class Mix {
  public:
   explicit Mix(std::uint64_t seed) : random_(seed + 1000) {
@@ -60,6 +61,7 @@ class Mix {
       request.reuse = random_() % 4 > 0;
       request.checksum = random_() % 5 == 0;
       asked.begins_after = static_cast<int>(random_() % 4000);
+      if (i > 0 && random_() % 3 == 0) asked.follows = all[random_() % static_cast<std::size_t>(i)].get();
       if (random_() % 5 == 0) asked.cancelled_after = asked.begins_after + static_cast<int>(random_() % 6000);
     }
     return all;
@@ -87,6 +89,17 @@ void check(const Asked& asked, const SimulatedJob& job) {
   EXPECT_EQ(written, std::min(asked.request.generate, room));
 }
 
+void submit(Asked& asked, SimulatedJob& job) {
+  if (asked.follows && asked.follows->request.prompt.size() + asked.follows->tokens.size() < SimulatedJob::kContext) {
+    Ids& prompt = asked.request.prompt;
+    const std::int32_t last = prompt.back();
+    prompt = asked.follows->request.prompt;
+    prompt.insert(prompt.end(), asked.follows->tokens.begin(), asked.follows->tokens.end());
+    prompt.push_back(last);
+  }
+  asked.id = job.engine().submit(asked.request, asked);
+}
+
 /// Returns the greatest number of texts that were generated at the same time.
 std::size_t play(Mix& mix, SimulatedJob& job) {
   auto all = mix.requests();
@@ -96,7 +109,7 @@ std::size_t play(Mix& mix, SimulatedJob& job) {
     if (action > 4'000'000) throw std::logic_error("no end");
     std::size_t open = 0;
     for (const auto& asked : all) {
-      if (asked->id == 0 && action >= asked->begins_after) asked->id = job.engine().submit(asked->request, *asked);
+      if (asked->id == 0 && action >= asked->begins_after) submit(*asked, job);
       if (asked->id > 0 && action == asked->cancelled_after) job.engine().cancel(asked->id);
       open += !asked->tokens.empty() && !asked->completion;
     }
