@@ -1,5 +1,7 @@
 #include "mpi/decoding/pipeline_speed.hpp"
 
+#include <algorithm>
+
 namespace yamata {
 
 void PipelineSpeed::text_began(double result_share) {
@@ -18,7 +20,10 @@ void PipelineSpeed::prompt_returned(Clock::time_point began, int rows, int chunk
 
 void PipelineSpeed::run_returned(const TreeRuns::Run& run, bool skipped, bool told_backward) {
   const auto rows = static_cast<int>(run.nodes.size());
-  if (!skipped && run.has_root && run.rows > 0) turnaround_.ran(run.rows, Clock::seconds_since(run.sent));
+  if (!skipped && run.has_root && run.rows > 0) {
+    turnaround_.ran(run.rows, Clock::seconds_since(run.sent));
+    if (run.unhindered) unhindered_.ran(run.rows, Clock::seconds_since(run.sent));
+  }
   if (texts_ > 1) return;
   links_->returned({.rows = rows,
                     .stage_s = target_.stage().cost().run_s(rows),
@@ -32,6 +37,12 @@ void PipelineSpeed::run_returned(const TreeRuns::Run& run, bool skipped, bool to
 void PipelineSpeed::text_came(int tokens, double seconds, bool alone, bool first) {
   rate_.text_came(tokens);
   if (!first && texts_ == 1) alone_.step_ended(seconds, alone);
+}
+
+int PipelineSpeed::depth(int rows) const {
+  const int stages = target_.ranks().count();
+  const double stage_s = target_.stage().cost().run_s(rows);
+  return stage_s > 0 ? std::max(stages, static_cast<int>(unhindered_.run_s(rows) / stage_s)) : stages;
 }
 
 TargetTimes PipelineSpeed::times(bool in_turns) const {

@@ -34,6 +34,8 @@ class PipelineSpeed {
 
   /// Times as decisions need them; `in_turns`: as in TargetTimes.
   TargetTimes times(bool in_turns) const;
+  /// How many runs of `rows` rows the pipeline holds at a time so that no stage waits, and none in a queue.
+  int depth(int rows) const;
   /// Times of runs through all stages, by their rows.
   const StepCost& turnaround() const { return turnaround_; }
   const TokenAlone& alone() const { return alone_; }
@@ -46,6 +48,7 @@ class PipelineSpeed {
   int texts_ = 0;
   double result_share_ = 0;
   StepCost turnaround_;  // of the root's runs: from here through all stages and back
+  StepCost unhindered_;  // the same of those that were in flight alone
   TokenAlone alone_;
   std::optional<LinkRate> links_;
   bool links_expected_ = false;

@@ -128,6 +128,7 @@ const TreeRuns::Run* TreeRuns::send(wire::Record record, Run run) {
   const TreeNode& root = tree_->root();
   run.text_end = root.position + 1;
   if (!run.nodes.empty() && run.nodes.front() == root.id) in_states_ = run.text_end;
+  run.unhindered = lane_.outstanding() == 0;
   run.id = lane_.submit(std::move(record));
   run.sent = Clock::now();
   runs_.push_back(std::move(run));

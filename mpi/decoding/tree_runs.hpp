@@ -32,6 +32,7 @@ class TreeRuns {
     bool has_root = false;                       ///< begins with the last token of the text, without text rows before it
     bool speculative = false;                    ///< contains guesses
     bool cancelled = false;
+    bool unhindered = false;               ///< when it was sent, no other run was in flight
     bool pinned = false;                   ///< computes a token that has become text, so its cells are needed
     Clock::time_point sent, cancelled_at;  ///< cancelled_at: only if it is cancelled
   };

@@ -8,34 +8,43 @@ namespace {
 
 constexpr std::int32_t kFewestPromptRows = 16;  // of a run: fewer rows take hardly less time
 
+/// The number of texts that grow.
+std::int32_t growing(std::span<Decoder* const> texts) {
+  return static_cast<std::int32_t>(std::ranges::count_if(texts, [](const Decoder* text) { return text->prefilled(); }));
+}
+
 }  // namespace
 
 /// If one stage is the whole pipeline, the texts of its run are ready only when its result has arrived: then all go on together.
-bool Scheduler::first_stage_is_free() const {
+bool Scheduler::may_send(int depth) const {
   const Pipeline& pipeline = target_.pipeline;
   if (pipeline.ranks().count() == 1) return pipeline.outstanding() == 0;
-  return !pipeline.stage().computing() && pipeline.stage().queued() == 0;
+  return !pipeline.stage().computing() && pipeline.stage().queued() == 0 && static_cast<int>(pipeline.outstanding()) < depth;
+}
+
+/// How many runs are in flight at most. A wider run takes longer on each stage, so fewer are needed to hide the links' latency.
+int Scheduler::depth(std::span<Decoder* const> texts) const {
+  const int stages = target_.pipeline.ranks().count();
+  return target_.speed.depth(std::max(1, (growing(texts) + stages - 1) / stages));
 }
 
 bool Scheduler::send(std::span<Decoder* const> texts) {
   if (texts.size() == 1) return texts.front()->send();
   bool anything = false;
-  while (first_stage_is_free()) {
+  for (const int runs = depth(texts); may_send(runs); anything = true) {
     const bool prompt_first = !prompt_was_last_ && send_prompt(texts);
-    if (!prompt_first && !send_roots(texts) && !send_prompt(texts) && !send_guesses(texts)) break;
-    anything = true;
+    if (!prompt_first && !send_roots(texts, runs) && !send_prompt(texts) && !send_guesses(texts)) break;
   }
   return anything;
 }
 
-bool Scheduler::send_roots(std::span<Decoder* const> texts) {
+bool Scheduler::send_roots(std::span<Decoder* const> texts, int depth) {
   std::vector<Decoder*> ready;
   std::ranges::copy_if(texts, std::back_inserter(ready), [](const Decoder* text) { return text->has_root(); });
   if (ready.empty()) return false;
   std::ranges::stable_sort(ready, {}, &Decoder::grown_at);
-  const auto growing = static_cast<std::size_t>(std::ranges::count_if(texts, [](const Decoder* text) { return text->prefilled(); }));
-  const auto stages = static_cast<std::size_t>(target_.pipeline.ranks().count());
-  ready.resize(std::min(ready.size(), (growing + stages - 1) / stages));
+  const auto most = static_cast<std::size_t>((growing(texts) + depth - 1) / depth);
+  ready.resize(std::min(ready.size(), most));
   bool anything = false;
   target_.batcher.collect();
   for (Decoder* text : ready) {
@@ -49,8 +58,7 @@ bool Scheduler::send_roots(std::span<Decoder* const> texts) {
 
 /// The texts have their turns one after another; short prompts share a run.
 bool Scheduler::send_prompt(std::span<Decoder* const> texts) {
-  const auto growing = static_cast<std::size_t>(std::ranges::count_if(texts, [](const Decoder* text) { return text->prefilled(); }));
-  const std::int32_t most = prompt_rows(growing);
+  const std::int32_t most = prompt_rows(growing(texts));
   const std::uint64_t first = turn_;
   bool anything = false;
   target_.batcher.collect();
@@ -67,11 +75,11 @@ bool Scheduler::send_prompt(std::span<Decoder* const> texts) {
 }
 
 /// As many rows as take about as long as a run of the texts that grow meanwhile.
-std::int32_t Scheduler::prompt_rows(std::size_t growing) const {
+std::int32_t Scheduler::prompt_rows(std::int32_t growing) const {
   if (growing == 0) return batch_;
   const Stage& stage = target_.pipeline.stage();
-  const auto stages = static_cast<std::size_t>(target_.pipeline.ranks().count());
-  const double run_s = stage.cost().run_s(static_cast<int>((growing + stages - 1) / stages)), row_s = stage.wide_row_s();
+  const int stages = target_.pipeline.ranks().count();
+  const double run_s = stage.cost().run_s((growing + stages - 1) / stages), row_s = stage.wide_row_s();
   if (run_s <= 0 || row_s <= 0) return batch_;
   return std::clamp(static_cast<std::int32_t>(run_s / row_s), std::min(batch_, kFewestPromptRows), batch_);
 }

@@ -7,10 +7,11 @@
 
 namespace yamata {
 
-/// Iteration-level scheduling (Orca, OSDI 2022). Whenever the first stage is free, one run goes to it, in this order:
+/// Iteration-level scheduling (Orca, OSDI 2022). Whenever the first stage is free, and no run would have to wait at a later one, a run goes
+/// to it, in this order:
 ///
 /// 1. the last tokens of texts, which are certain work, those that wait for the longest time first. With several stages, only as many share
-///    a run as leave one run for each stage, so that no stage waits for another.
+///    a run as leave as many runs as the pipeline holds, so that no stage waits.
 /// 2. a part of a prompt. While other texts grow, it takes about as long as their run, and theirs comes next, so that they are never
 ///    stopped for longer than two of their runs.
 /// 3. guesses of one text.
@@ -25,11 +26,12 @@ class Scheduler {
   bool send(std::span<Decoder* const> texts);
 
  private:
-  bool first_stage_is_free() const;
-  bool send_roots(std::span<Decoder* const> texts);
+  bool may_send(int depth) const;
+  int depth(std::span<Decoder* const> texts) const;
+  bool send_roots(std::span<Decoder* const> texts, int depth);
   bool send_prompt(std::span<Decoder* const> texts);
   bool send_guesses(std::span<Decoder* const> texts);
-  std::int32_t prompt_rows(std::size_t growing) const;
+  std::int32_t prompt_rows(std::int32_t growing) const;
 
   Target& target_;
   const std::int32_t batch_;

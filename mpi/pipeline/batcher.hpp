@@ -72,6 +72,8 @@ class PipelineLane {
   PipelineLane& operator=(const PipelineLane&) = delete;
 
   const CellTable& cells() const { return batcher_.pipeline().cells(); }
+  /// Runs of all texts in flight.
+  std::size_t outstanding() const { return batcher_.pipeline().outstanding(); }
   /// Sends cache operations and, if there are tokens, a run, or its part of one. Returns the run's id (0: none), of which this lane has no
   /// other part. Throws UsageError if the cache cannot hold the run.
   std::uint64_t submit(wire::Record record) { return batcher_.submit(*this, std::move(record)); }
