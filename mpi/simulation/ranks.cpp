@@ -1,5 +1,6 @@
 #include "mpi/simulation/ranks.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
@@ -105,6 +106,34 @@ void Ranks::begin(const std::vector<std::int32_t>& prompt, const DecodeOptions& 
   decoder_->begin(prompt);
 }
 
+void Ranks::begin_another(const std::vector<std::int32_t>& prompt, DecodeOptions options, Decoder::Choose choose,
+                          Decoder::OnToken on_token) {
+  if (!scheduler_) scheduler_ = std::make_unique<Scheduler>(*together_, options.batch);
+  options.request = ++requests_;
+  const std::int32_t each = options.sequences.end - options.sequences.begin, before = each * static_cast<std::int32_t>(1 + others_.size());
+  options.sequences = {options.sequences.begin + before, options.sequences.end + before};
+  Another& another = others_.emplace_back();
+  another.sources = std::make_unique<GuessSources>(sources_->without_drafters());
+  another.decoder = std::make_unique<Decoder>(*together_, *another.sources, options, std::move(choose), std::move(on_token));
+  another.decoder->begin(prompt);
+}
+
+bool Ranks::finished() const {
+  return decoder_->finished() && std::ranges::all_of(others_, [](const Another& another) { return another.decoder->finished(); });
+}
+
+bool Ranks::advance_texts() {
+  if (others_.empty()) return decoder_->advance();
+  bool anything = decoder_->receive();
+  std::vector<Decoder*> texts;
+  if (!decoder_->finished()) texts.push_back(decoder_.get());
+  for (const Another& another : others_) {
+    anything |= another.decoder->receive();
+    if (!another.decoder->finished()) texts.push_back(another.decoder.get());
+  }
+  return (!texts.empty() && scheduler_->send(texts)) || anything;
+}
+
 void Ranks::dispatch(std::size_t index, Message message) {
   if (on_message) on_message(index, message);
   if (!ranks_[index].dispatcher->dispatch(message)) throw std::logic_error("a message nobody takes");
@@ -119,7 +148,7 @@ bool Ranks::step(std::size_t index) {
   }
   if (rank.dead) return anything;
   anything |= rank.dispatcher->advance();
-  if (index == 0) anything |= decoder_->advance();
+  if (index == 0) anything |= advance_texts();
   return anything;
 }
 

@@ -8,6 +8,7 @@
 
 #include "mpi/cluster/dispatcher.hpp"
 #include "mpi/decoding/decoder.hpp"
+#include "mpi/engine/scheduler.hpp"
 #include "src/simulation/table_model.hpp"
 
 namespace yamata::simulation {
@@ -32,6 +33,10 @@ class Ranks {
                        std::int32_t batch);
   /// Call it after adding the models: all load, and the head begins to decode a text. Call it again for another text when one has finished.
   void begin(const std::vector<std::int32_t>& prompt, const DecodeOptions& options, Decoder::Choose choose, Decoder::OnToken on_token);
+  /// Another text at the same time, without drafters, in sequences behind those of the texts before.
+  void begin_another(const std::vector<std::int32_t>& prompt, DecodeOptions options, Decoder::Choose choose, Decoder::OnToken on_token);
+  /// Whether all texts have finished.
+  bool finished() const;
 
   /// One step of a rank: it receives the arrived messages and advances. True if anything happened. A dead rank only receives.
   bool step(std::size_t rank);
@@ -63,6 +68,7 @@ class Ranks {
   void build();
   void make_sources(const DecodeOptions& options);
   void dispatch(std::size_t rank, Message message);
+  bool advance_texts();
 
   std::vector<Rank> ranks_;
   std::vector<DrafterRanks> drafters_;
@@ -75,6 +81,12 @@ class Ranks {
   std::unique_ptr<Target> together_;  // of all texts
   std::uint64_t requests_ = 0;
   std::unique_ptr<Decoder> decoder_;
+  struct Another {
+    std::unique_ptr<GuessSources> sources;
+    std::unique_ptr<Decoder> decoder;
+  };
+  std::vector<Another> others_;
+  std::unique_ptr<Scheduler> scheduler_;
 };
 
 }  // namespace yamata::simulation

@@ -29,6 +29,8 @@ class Cluster {
   void add_target();
   void add_drafters();
   void take(std::int32_t token);
+  void begin_others(const DecodeOptions& decode);
+  void finish_others();
   double busy_share(std::size_t rank) const;
   void count_skipped();
 
@@ -41,6 +43,11 @@ class Cluster {
   std::deque<VirtualUnit> units_;
   Ranks ranks_;
   std::vector<Nanoseconds> busy_before_;  // per rank, at the time of the first token
+  struct Other {
+    std::vector<std::int32_t> prompt, tokens;
+    std::vector<Nanoseconds> arrived;
+  };
+  std::deque<Other> others_;  // texts at the same time as the first
   Outcome outcome_;
 };
 
@@ -82,8 +89,8 @@ void Cluster::add_target() {
   TableShape shape;
   shape.stages = stages;
   shape.vocabulary = text_->vocabulary();
-  shape.cells = scenario_.decode.context + scenario_.decode.guess_cells;
-  shape.sequences = scenario_.decode.sequences.end;
+  shape.cells = scenario_.requests * scenario_.decode.context + scenario_.decode.guess_cells;
+  shape.sequences = scenario_.requests * scenario_.decode.sequences.end;
   if (scenario_.states) shape.state_inputs = state_inputs(shape.cells, scenario_.decode.guess_cells);
   shape.operations = std::max(1, kOperationsPerLayer * scenario_.layers / stages);
   shape.logits = [this](std::uint64_t prefix, std::span<float> logits) { text_->target_logits(prefix, logits); };
@@ -158,10 +165,39 @@ void Cluster::count_skipped() {
   if (latencies > 0) outcome_.cancel_latency_s = 1e-6 * latencies_us / static_cast<double>(latencies);
 }
 
+std::int32_t choose(std::vector<float>& logits, std::span<const std::int32_t>) {
+  return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
+void Cluster::begin_others(const DecodeOptions& decode) {
+  for (int n = 1; n < scenario_.requests; ++n) {
+    Other& other = others_.emplace_back();
+    other.prompt = text_->prompt(scenario_.prompt + n);
+    ranks_.begin_another(other.prompt, decode, choose, [this, &other](std::int32_t token) {
+      other.tokens.push_back(token);
+      other.arrived.push_back(network_.now());
+      network_.spend(scenario_.head);
+      return true;
+    });
+  }
+}
+
+/// The speed of all texts, from when the last has begun until the first ends.
+void Cluster::finish_others() {
+  if (others_.empty()) return;
+  Nanoseconds from = outcome_.prefill, to = outcome_.prefill + outcome_.arrived.back();
+  for (const Other& other : others_) {
+    outcome_.exact &= other.tokens == text_->continuation(other.prompt, static_cast<std::int32_t>(other.tokens.size()));
+    from = std::max(from, other.arrived.front());
+    to = std::min(to, other.arrived.back());
+  }
+  const auto within = [&](Nanoseconds at) { return at > from && at <= to; };
+  auto tokens = std::ranges::count_if(outcome_.arrived, [&](Nanoseconds at) { return within(outcome_.prefill + at); });
+  for (const Other& other : others_) tokens += std::ranges::count_if(other.arrived, within);
+  if (to > from) outcome_.together_per_s = 1e9 * static_cast<double>(tokens) / static_cast<double>(to - from);
+}
+
 Outcome Cluster::run() {
-  const auto choose = [](std::vector<float>& logits, std::span<const std::int32_t>) {
-    return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-  };
   const auto prompt = text_->prompt(scenario_.prompt);
   DecodeOptions decode = scenario_.decode;
   decode.hidden = scenario_.widths.hidden;
@@ -170,15 +206,17 @@ Outcome Cluster::run() {
     take(token);
     return true;
   });
+  begin_others(decode);
   for (std::size_t rank = 0; rank < scenario_.stages.size(); ++rank) ranks_.target_stage(rank).trace().enable();
   const auto step = [this](std::size_t rank) { return ranks_.step(rank); };
-  for (int rests = 0; !ranks_.decoder().finished();) {
+  for (int rests = 0; !ranks_.finished();) {
     if (scenario_.interrupted && *scenario_.interrupted) throw Interrupted{};
     if (network_.advance(step)) continue;
     if (++rests > kMaxRests) throw ClusterError("the simulated run has come to a halt: nothing is left to happen");
     network_.rest(0, kLongestRest);
   }
   outcome_.exact = outcome_.tokens == text_->continuation(prompt, static_cast<std::int32_t>(outcome_.tokens.size()));
+  finish_others();
   outcome_.counters = ranks_.decoder().counters();
   count_skipped();
   const std::size_t stages = scenario_.stages.size();

@@ -31,6 +31,7 @@ struct Scenario {
   Nanoseconds head = 50'000;  ///< the head's own work per token of text
   TextOptions text;
   std::int32_t prompt = 64;              ///< tokens
+  int requests = 1;                      ///< texts at the same time, the prompt of each a token longer than that of the one before
   std::optional<Recording> recording;    ///< its prompt and text are used before random text
   std::int32_t drafter_dies_after = -1;  ///< tokens of text after which the first drafter dies unnoticed; -1: never
   DecodeOptions decode;
@@ -40,7 +41,8 @@ struct Scenario {
 
 struct Outcome {
   std::vector<std::int32_t> tokens;
-  bool exact = false;                ///< the tokens equal those that the target alone would generate
+  bool exact = false;                ///< the tokens, and those of all other texts, equal those that the target alone would generate
+  double together_per_s = 0;         ///< of several texts: tokens per second of all, while all grow
   Nanoseconds prefill = 0;           ///< until the first token
   std::vector<Nanoseconds> arrived;  ///< when each token was known, from then on
   Decoder::Counters counters;

@@ -43,6 +43,34 @@ TEST(VirtualCluster, PerfectDrafterInSingleRows_givesAlmostATokenPerStageTime) {
   }
 }
 
+/// Tokens per second of so many texts at the same time, relative to those of one.
+double times_as_many(Scenario s, int texts) {
+  s.requests = 1;
+  const Outcome one = simulate(s);
+  s.requests = texts;
+  const Outcome all = simulate(s);
+  EXPECT_TRUE(one.exact && all.exact);
+  return all.together_per_s * 1e-9 * static_cast<double>(one.arrived.back()) / static_cast<double>(one.arrived.size() - 1);
+}
+
+TEST(VirtualCluster, SeveralTexts_keepAllStagesBusy) {
+  Scenario s = longer(real(4, Strategy::kIterative));
+  EXPECT_GT(times_as_many(s, 2), 0.95 * 2);
+  EXPECT_GT(times_as_many(s, 4), 0.9 * 4);
+  // A row more takes a twentieth longer.
+  EXPECT_GT(times_as_many(s, 8), 0.85 * 4 * 2 / 1.05);
+  EXPECT_GT(times_as_many(s, 16), 0.85 * 4 * 4 / 1.15);
+}
+
+TEST(VirtualCluster, SeveralTexts_shareRunsEvenlyWhereALaterStageIsSlowest) {
+  Scenario s = longer(real(4, Strategy::kIterative));
+  s.width = WidthCost({0.02});
+  s.stages = {5 * kMillisecond, 5 * kMillisecond, 6 * kMillisecond, 8 * kMillisecond};
+  const double most = 24.0 / 8;  // texts of one row each, for the slowest stage
+  EXPECT_GT(times_as_many(s, 8), 0.9 * most * 2 / 1.02);
+  EXPECT_GT(times_as_many(s, 16), 0.9 * most * 4 / 1.06);
+}
+
 TEST(VirtualCluster, DrafterThatDiesUnnoticed_holdsTheTextUpOnce) {
   for (const int stages : {1, 3}) {
     Scenario s = ideal(stages, Strategy::kPipeInfer);
