@@ -234,9 +234,11 @@ Scenario Simulator::scenario(Shape shape, const std::string& strategy, const Num
   s.head = nanoseconds(numbers.head_ms);
   s.text = {0, numbers.acceptance, numbers.among_first_four(), flags_.over_confidence.value_or(0), TextOptions{}.vocabulary};
   s.prompt = numbers.prompt;
+  s.requests = flags_.requests;
   s.recording = numbers.text;
-  s.decode =
-      decode_options(*find_strategy(strategy), flags_.speculation, flags_.batch, numbers.generate, numbers.prompt + numbers.generate, {});
+  s.decode = decode_options(*find_strategy(strategy), flags_.speculation, flags_.batch, numbers.generate,
+                            numbers.prompt + numbers.generate + flags_.requests - 1, {});
+  require(s.requests == 1 || !s.states, "--requests", "1 for a model with states, which generates one text at a time");
   if (s.states) limit_guesses(s.decode, static_cast<int>(s.groups.size()));
   s.decode.lookup = s.decode.lookup && numbers.text;  // a random text has no repetitions
   if (const std::string& policy = s.decode.policy.name; policy == "chain" || policy == "multi-sequence")
@@ -257,7 +259,7 @@ void add(const Outcome& outcome, int prompt, double share, SimulatedRow& row) {
   const auto mean = [&](const std::vector<double>& v) {
     return v.empty() ? 0.0 : std::accumulate(v.begin(), v.end(), 0.0) / static_cast<double>(v.size());
   };
-  row.tokens_per_s += share * s.decode_tokens_per_s;
+  row.tokens_per_s += share * (outcome.together_per_s > 0 ? outcome.together_per_s : s.decode_tokens_per_s);
   row.prefill_s += share * g.prefill_s;
   row.ttft_ms += share * 1e3 * s.ttft_s;
   row.itl_p50_ms += share * 1e3 * s.itl_p50_s;

@@ -41,6 +41,7 @@ Flags simulate_flags() {
   job("--group", "Group sizes to compare, such as 1,2,4: so many ranks share each layer (1: a pipeline)", FlagKind::kWord, "LIST", "1");
   job("-n, --predict", "Tokens to generate (default: as many as the run of --from, or 128)", FlagKind::kInt, "N");
   job("--prompt-tokens", "Tokens of a random prompt (default: the text of --from, or 64)", FlagKind::kInt, "N");
+  job("--requests", "Texts at a time, as with yamata engine; tokens/s are those of all", FlagKind::kInt, "N", "1");
   job("-b, --batch-size", "Prompt tokens per run", FlagKind::kInt, "N", "64");
   job("-s, --seed", "Random seed", FlagKind::kUint64, "SEED", "0");
   job("--repeats", "Show the average of N texts; they are random, or, if --from has a text, differ in the guesses that it does not record",
@@ -112,6 +113,9 @@ SimulationOptions read_simulation(const GivenFlags& r) {
   o.prompt_tokens = number_in(r, "prompt-tokens", 1, kMaxSimulatedTokens, kTokens);
   o.repeats = r.number<int>("repeats");
   require(o.repeats >= 1 && o.repeats <= 10000, "--repeats", "between 1 and 10000");
+  o.requests = r.number<int>("requests");
+  require(o.requests >= 1 && o.requests <= 64, "--requests", "between 1 and 64");
+  require(o.requests == 1 || !r.given("from"), "--requests", "1 with --from: the text of a run is one");
   require(!o.acceptance || !o.acceptance4 || *o.acceptance <= *o.acceptance4, "--acceptance4", "at least --acceptance");
   if (o.strategies == std::vector<std::string>{"iterative"}) job.layout.strategy = Strategy::kIterative;
   o.idle_flags = idle_flags(

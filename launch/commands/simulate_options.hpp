@@ -31,6 +31,7 @@ struct SimulationOptions {
   std::vector<double> width_cost;
   std::optional<double> latency_ms, bandwidth_mbit_s, wake_up_ms;
   int repeats = 3;
+  int requests = 1;                     ///< texts at a time
   std::map<int, double> slow;           ///< rank -> factor
   std::vector<std::string> idle_flags;  ///< lines about flags without effect
 };

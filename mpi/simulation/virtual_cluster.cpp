@@ -140,9 +140,9 @@ void Cluster::take(std::int32_t token) {
 }
 
 double Cluster::busy_share(std::size_t rank) const {
-  const Nanoseconds end = outcome_.prefill + outcome_.arrived.back();
-  if (outcome_.arrived.back() == 0) return 0;
-  return static_cast<double>(units_[rank].busy_until(end) - busy_before_[rank]) / static_cast<double>(outcome_.arrived.back());
+  const Nanoseconds end = others_.empty() ? outcome_.prefill + outcome_.arrived.back() : network_.now();
+  if (end == outcome_.prefill) return 0;
+  return static_cast<double>(units_[rank].busy_until(end) - busy_before_[rank]) / static_cast<double>(end - outcome_.prefill);
 }
 
 /// What became of cancelled runs.

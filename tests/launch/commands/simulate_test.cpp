@@ -49,6 +49,22 @@ TEST(Simulate, Groups_shareLayersAndPayForTheirExchanges) {
   EXPECT_NE(outcome.err.find("--group"), std::string::npos) << outcome.err;
 }
 
+TEST(Simulate, Requests_shareThePipeline) {
+  const TemporaryFolder folder;
+  const std::string json = folder / "s.json";
+  const auto of = [&](const char* requests) {
+    const Outcome outcome = simulate({"--ranks", "4", "--strategy", "iterative", "-n", "48", "--requests", requests, "--json", json});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const Json row = Json::parse(read_file(json))["results"][0];
+    EXPECT_LE(row["busy_busiest_stage"].get<double>(), 1.1);
+    return row["decode_tokens_per_s"].get<double>();
+  };
+  const double one = of("1");
+  EXPECT_NEAR(of("2") / one, 2, 0.2);
+  EXPECT_NEAR(of("4") / one, 4, 0.4);
+  EXPECT_GT(of("8") / one, 6);
+}
+
 TEST(Simulate, Json_holdsWhatWasAskedForAndWhatCameOut) {
   const TemporaryFolder folder;
   const std::string json = folder / "s.json", csv = folder / "s.csv";
@@ -308,6 +324,8 @@ TEST(Simulate, NonsenseFlag_isNamed) {
                                                              {{"--bandwidth", "0"}, "--bandwidth"},
                                                              {{"-n", "1"}, "-n 2"},
                                                              {{"-n", "0"}, "-n must be between 1 and 10000"},
+                                                             {{"--requests", "0"}, "--requests"},
+                                                             {{"--requests", "2", "--from", kModel}, "--requests"},
                                                              {{"--from", kModel}, kModel},
                                                              {{"-m", kModel, "--ranks", "500"}, "500"}};
   for (const auto& [arguments, word] : cases) {
