@@ -26,8 +26,8 @@ Flags engine_flags() {
   add_context(flags, "0");
   flags.group("Context")("--slots", "Texts that are generated at a time, at most; further requests wait", FlagKind::kInt, "N", "8")(
       "--cache-tokens",
-      "Tokens that the cache holds: of these texts together, and of earlier ones, whose beginnings are not computed again (0: a context "
-      "for each slot, less if memory is short)",
+      "Tokens that the cache holds: of these texts together, and of earlier ones, whose beginnings are not computed again; at least the "
+      "context (0: up to 4096 for each slot, less if memory is short)",
       FlagKind::kInt, "N", "0");
   add_cluster(flags, "on several machines the fastest layout, else by measured speed");
   return flags;

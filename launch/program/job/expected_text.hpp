@@ -15,7 +15,8 @@ struct ExpectedText {
   SamplingParams sampling{};
   int slots = 1;         ///< such texts at a time, at most; fewer if they do not fit into memory
   int kept_texts = 0;    ///< texts that may stay in the cache after their end
-  int cache_tokens = 0;  ///< cells for all texts together, if these are more than the context; 0: a context for each slot, if it fits
+  int cache_tokens = 0;  ///< cells for all texts together, if these are more than the context; 0: a context for each slot, of usual size at
+                         ///< most, if it fits
 };
 
 }  // namespace yamata

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "launch/program/options/unit_flags.hpp"
 #include "launch/program/output/warnings.hpp"
@@ -15,8 +16,7 @@
 namespace yamata {
 namespace {
 
-constexpr int kMostKeptStates = 16;           // each is as large as the state of the text
-constexpr std::int64_t kMostCells = 1 << 25;  // of all texts together
+constexpr int kMostKeptStates = 16;  // each is as large as the state of the text
 
 }  // namespace
 
@@ -114,16 +114,16 @@ wire::Start JobPlanner::shapes(const DecodeOptions& decode) const {
   return plan;
 }
 
-/// The sizes of the cache that are tried, the most wanted first: as many slots as wanted with a context for each, with less for all
-/// together, and one text at a time. A text in layers with states has the cache for itself.
+/// The sizes of the cache that are tried, the most wanted first: as many slots as wanted with a context for each, but none of more than
+/// usual size, with less for all together, and one text at a time. A text in layers with states has the cache for itself.
 std::vector<ExpectedText> JobPlanner::sizes() const {
   std::vector<ExpectedText> sizes;
   const std::int32_t context = rank_.context();
   const int slots = rank_.models().target().h.is_recurrent() ? 1 : text_.slots;
-  const std::int64_t most = text_.cache_tokens > 0 ? text_.cache_tokens : std::int64_t{slots} * context;
-  for (std::int64_t cells = std::min<std::int64_t>(most, kMostCells); slots > 1; cells /= 2) {
+  std::int32_t cells = text_.cache_tokens > 0 ? text_.cache_tokens : slots * std::min(context, kDefaultContext);
+  for (; slots > 1; cells /= 2) {
     sizes.push_back(text_);
-    sizes.back().cache_tokens = static_cast<int>(std::max<std::int64_t>(cells, context));
+    sizes.back().cache_tokens = std::max(cells, context);
     if (cells <= context || text_.cache_tokens > 0) break;
   }
   sizes.push_back(text_);
@@ -131,21 +131,37 @@ std::vector<ExpectedText> JobPlanner::sizes() const {
   return sizes;
 }
 
+/// A plan with as many slots and cells as fit into memory, without layers that a device would hold otherwise.
+std::optional<wire::Start> JobPlanner::fitting_plan(const std::vector<wire::Hello>& hellos) {
+  const auto on_devices = [](const wire::Start& plan) {
+    const std::vector<std::int32_t>& layers = plan.pipelines.front().first_layers;
+    return std::accumulate(layers.begin(), layers.end(), 0);
+  };
+  const std::vector<ExpectedText> all = sizes();
+  text_ = all.back();
+  const std::optional<wire::Start> smallest = plan_of_size(hellos, true);
+  for (const ExpectedText& size : all) {
+    text_ = size;
+    auto plan = plan_of_size(hellos, size.slots > 1);
+    if (plan && (!smallest || on_devices(*plan) >= on_devices(*smallest))) return plan;
+  }
+  return std::nullopt;
+}
+
 /// A plan of this text that fits into memory, by one of the faster splits, or by any.
-std::optional<wire::Start> JobPlanner::fitting_plan(const std::vector<wire::Hello>& hellos, bool also_plain_split) {
+std::optional<wire::Start> JobPlanner::plan_of_size(const std::vector<wire::Hello>& hellos, bool by_any_split) {
   const DecodeOptions decode = decode_options(rank_, text_);
   const std::vector<const ModelFile*> models = rank_.models().transformers();
   const std::vector<RankBytes> draft_heads = rank_.models().draft_heads_bytes(rank_.options().cache.batch);
   find_capacities(hellos, decode);
   const auto splits = target_splits(hellos);
   wire::Start plan = shapes(decode);
-  for (std::size_t i = 0; i + (also_plain_split ? 0 : 1) < splits.size(); ++i) {
+  for (std::size_t i = 0; i + (by_any_split ? 0 : 1) < splits.size(); ++i) {
     plan_layers(plan, splits[i]);
     plan_device_layers(models, plan, hellos, draft_heads);
     keep_states_that_fit(models, plan, hellos, draft_heads);
     if (!fits_memory(models, plan, hellos, draft_heads)) continue;
     plan_packing(models, plan, hellos, rank_.options().compute.repack, draft_heads);
-    std::ranges::for_each(ranks_without_layers(plan, hellos), warn);
     return plan;
   }
   return std::nullopt;
@@ -165,12 +181,13 @@ wire::Start JobPlanner::plan(const std::vector<wire::Hello>& hellos, std::span<c
     warn(fmt::format("-ngl {}: {}", gpu_layers_text(options.compute.gpu_layers.value_or(0)), without));
   for (const wire::Hello& hello : hellos) threads_measured_s_.push_back(hello.threads_measured_s);
   chooser_.choose(hellos, text_, groups);
-  const int wanted_slots = text_.slots;
-  for (const ExpectedText& size : sizes()) {
-    text_ = size;
-    if (auto plan = fitting_plan(hellos, size.slots > 1)) return *plan;
+  const bool wants_slots = text_.slots > 1 && !rank_.models().target().h.is_recurrent();
+  const auto fitting = fitting_plan(hellos);
+  if (wants_slots && text_.slots == 1) warn("there is no memory for several texts at a time; a shorter context (-c) may leave room");
+  if (fitting) {
+    std::ranges::for_each(ranks_without_layers(*fitting, hellos), warn);
+    return *fitting;
   }
-  if (wanted_slots > 1) warn("there is no memory for several texts at a time; a shorter context (-c) may leave room");
   const std::vector<const ModelFile*> models = rank_.models().transformers();
   const std::vector<RankBytes> draft_heads = rank_.models().draft_heads_bytes(options.cache.batch);
   wire::Start plan = shapes(decode_options(rank_, text_));

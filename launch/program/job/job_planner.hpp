@@ -40,7 +40,8 @@ class JobPlanner {
   std::vector<std::vector<LayerRange>> target_splits(const std::vector<wire::Hello>& hellos) const;
   std::vector<LayerRange> draft_split(const ModelPlace& place) const;
   std::vector<ExpectedText> sizes() const;
-  std::optional<wire::Start> fitting_plan(const std::vector<wire::Hello>& hellos, bool also_plain_split);
+  std::optional<wire::Start> fitting_plan(const std::vector<wire::Hello>& hellos);
+  std::optional<wire::Start> plan_of_size(const std::vector<wire::Hello>& hellos, bool by_any_split);
   void plan_layers(wire::Start& plan, const std::vector<LayerRange>& target) const;
   /// Whether the job generates a text, which only grows.
   bool writes() const { return text_.prompt_tokens > 0; }
