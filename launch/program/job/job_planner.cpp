@@ -139,7 +139,7 @@ std::optional<wire::Start> JobPlanner::fitting_plan(const std::vector<wire::Hell
   };
   const std::vector<ExpectedText> all = sizes();
   text_ = all.back();
-  const std::optional<wire::Start> smallest = plan_of_size(hellos, true);
+  const std::optional<wire::Start> smallest = all.size() > 1 ? plan_of_size(hellos, true) : std::nullopt;
   for (const ExpectedText& size : all) {
     text_ = size;
     auto plan = plan_of_size(hellos, size.slots > 1);
