@@ -8,6 +8,7 @@
 #include "mpi/decoding/decoder.hpp"
 #include "mpi/transport/local_transport.hpp"
 #include "src/simulation/table_model.hpp"
+#include "tests/mpi/hand_unit.hpp"
 
 namespace yamata::test {
 
@@ -15,35 +16,6 @@ using Ids = std::vector<std::int32_t>;
 
 inline constexpr std::int32_t kVocabulary = 50;
 inline constexpr std::int64_t kMs = 1'000'000;
-
-/// A run takes 10 ms, and ends when the test says so.
-class HandUnit final : public simulation::TableUnit {
- public:
-  explicit HandUnit(std::int64_t& now) : now_(now) {}
-  void begin(const simulation::TableShape&, std::size_t rows, const std::atomic<bool>*, std::function<void(bool)> done) override {
-    widths.push_back(rows);
-    done_ = std::move(done);
-  }
-  /// False if nothing is being computed.
-  bool finish() {
-    if (!done_) return false;
-    now_ += 10 * kMs;
-    ++progress_;
-    std::exchange(done_, nullptr)(true);
-    return true;
-  }
-  bool finished() const override { return !done_; }
-  bool wait_for(std::chrono::microseconds) override { return !done_; }
-  std::uint64_t progress() const override { return progress_; }
-  double busy_seconds() const override { return 0; }
-
-  std::vector<std::size_t> widths;  // rows of the runs computed so far, including the loading
-
- private:
-  std::int64_t& now_;
-  std::function<void(bool)> done_;
-  std::uint64_t progress_ = 0;
-};
 
 /// Guesses given tokens with probability 1, and records what it is told.
 class ScriptedSource final : public GuessSource {

@@ -8,6 +8,7 @@
 
 #include "mpi/transport/local_transport.hpp"
 #include "src/simulation/table_model.hpp"
+#include "tests/mpi/hand_unit.hpp"
 
 namespace yamata {
 namespace {
@@ -15,33 +16,7 @@ namespace {
 using Ids = std::vector<std::int32_t>;
 
 constexpr std::int32_t kBatch = 64, kSlots = 10, kContext = 2200;
-
-/// A run takes as long as its rows say, on a clock of its own.
-class ClockedUnit final : public simulation::TableUnit {
- public:
-  explicit ClockedUnit(std::int64_t& now) : now_(now) {}
-  void begin(const simulation::TableShape&, std::size_t rows, const std::atomic<bool>*, std::function<void(bool)> done) override {
-    widths.push_back(rows);
-    done_ = std::move(done);
-  }
-  bool finish() {
-    if (!done_) return false;
-    constexpr std::int64_t kRun = 10'000'000, kRow = 500'000;  // ns
-    now_ += kRun + kRow * static_cast<std::int64_t>(widths.back());
-    std::exchange(done_, nullptr)(true);
-    return true;
-  }
-  bool finished() const override { return !done_; }
-  bool wait_for(std::chrono::microseconds) override { return !done_; }
-  std::uint64_t progress() const override { return 0; }
-  double busy_seconds() const override { return 0; }
-
-  std::vector<std::size_t> widths;  // rows of each run, the loading included
-
- private:
-  std::int64_t& now_;
-  std::function<void(bool)> done_;
-};
+constexpr std::int64_t kRowNs = 500'000;
 
 /// Texts on a pipeline of one stage.
 class SchedulerTest : public testing::Test {
@@ -52,7 +27,7 @@ class SchedulerTest : public testing::Test {
     std::vector<std::size_t> grown;  // after so many runs
   };
 
-  SchedulerTest() : network_(1), transport_(network_, 0), unit_(ns_), clock_(ns_) {
+  SchedulerTest() : network_(1), transport_(network_, 0), unit_(ns_, kRowNs), clock_(ns_) {
     simulation::TableShape shape;
     shape.cells = kSlots * kContext, shape.sequences = kSlots, shape.vocabulary = 1;
     shape.logits = [](std::uint64_t, std::span<float> logits) { logits[0] = 1; };
@@ -119,7 +94,7 @@ class SchedulerTest : public testing::Test {
   std::int64_t ns_ = 1'000'000'000;
   LocalNetwork network_;
   LocalTransport transport_;
-  ClockedUnit unit_;
+  test::HandUnit unit_;
   const Clock::Override clock_;
   std::unique_ptr<Pipeline> pipeline_;
   std::unique_ptr<Target> target_;

@@ -8,6 +8,7 @@
 
 #include "mpi/transport/local_transport.hpp"
 #include "src/simulation/table_model.hpp"
+#include "tests/mpi/hand_unit.hpp"
 
 namespace yamata {
 namespace {
@@ -15,27 +16,6 @@ namespace {
 using Ids = std::vector<std::int32_t>;
 
 constexpr std::int32_t kCells = 32, kSequences = 8, kVocabulary = 3;
-
-/// Computes when the test says so.
-class HeldUnit final : public simulation::TableUnit {
- public:
-  void begin(const simulation::TableShape&, std::size_t rows, const std::atomic<bool>*, std::function<void(bool)> done) override {
-    widths.push_back(rows);
-    done_ = std::move(done);
-  }
-  void finish() {
-    if (done_) std::exchange(done_, nullptr)(true);
-  }
-  bool finished() const override { return !done_; }
-  bool wait_for(std::chrono::microseconds) override { return !done_; }
-  std::uint64_t progress() const override { return 0; }
-  double busy_seconds() const override { return 0; }
-
-  std::vector<std::size_t> widths;  // rows of each run, the loading included
-
- private:
-  std::function<void(bool)> done_;
-};
 
 /// The logits of a row tell which prefix it has seen.
 std::vector<float> logits_after(std::uint64_t prefix) {
@@ -90,7 +70,8 @@ class BatcherTest : public testing::Test {
 
   LocalNetwork network_;
   LocalTransport transport_;
-  HeldUnit unit_;
+  std::int64_t ns_ = 0;
+  test::HandUnit unit_{ns_};
   std::unique_ptr<Pipeline> pipeline_;
   std::optional<Batcher> batcher_;
 };
