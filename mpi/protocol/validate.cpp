@@ -86,6 +86,7 @@ void check_pipeline(const PipelinePlan& plan, int ranks, const Check& check) {
   check(std::all_of(plan.shares.begin(), plan.shares.end(), [](double share) { return std::isfinite(share) && share > 0; }),
         "a share that is not above 0");
   check(within(plan.cells, 1, kMaxCells) && within(plan.sequences, 1, kMaxSequences), "the size of a cache");
+  check(within(plan.slots, 1, plan.sequences) && within(plan.slot_sequences, 1, plan.sequences / plan.slots), "the sequences of texts");
   check(plan.first_layers.empty() || plan.first_layers.size() == plan.ranks.size(), "layers on devices of other stages than there are");
   for (std::size_t i = 0; i < plan.first_layers.size(); ++i)
     check(within(plan.first_layers[i], 0, plan.layers[i].count()), "the layers on a device");
@@ -183,6 +184,7 @@ void validate_cancel(std::span<const std::uint64_t> runs, int from) {
 void validate(const Commit& commit, const CommitLimits& limits, int from) {
   const Check check(from, "text");
   check(commit.position == limits.position, "it does not go on where the drafter's text ends");
+  if (commit.ended) return check(commit.tokens.empty() && commit.features.empty(), "a text that grows after its end");
   check(!commit.tokens.empty(), "it is empty");
   check(commit.tokens.size() <= static_cast<std::size_t>(std::max(limits.cells - limits.position, 0)), "it is longer than the context");
   for (const std::int32_t token : commit.tokens) check(within(token, 0, limits.vocabulary - 1), "a token beyond the vocabulary");

@@ -13,6 +13,7 @@ Bytes encode(const Commit& m) {
       .put(m.model)
       .put_all(std::span<const std::int32_t>(m.tokens))
       .put_all(std::span<const float>(m.features))
+      .put(m.ended)
       .take();
 }
 
@@ -28,6 +29,7 @@ Commit decode_commit(std::span<const std::byte> bytes) {
   m.model = in.get<std::int32_t>();
   m.tokens = in.get_all<std::int32_t>();
   m.features = in.get_all<float>();
+  m.ended = in.get<std::uint8_t>() != 0;
   in.end();
   return m;
 }

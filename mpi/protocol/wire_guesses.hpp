@@ -11,16 +11,17 @@ namespace yamata::wire {
 
 /// New tokens of the text, from which the drafters continue.
 struct Commit {
-  std::uint64_t request = 0;  ///< whose text it is; if it changes, the previous text is over, and this one begins at position 0
+  std::uint64_t request = 0;  ///< whose text it is; another one begins at position 0
   std::uint64_t epoch = 0;    ///< counts the commits of the request
   std::int32_t position = 0;  ///< of the first token
-  std::vector<std::int32_t> tokens;
+  std::vector<std::int32_t> tokens{};
   std::int32_t min_drafts = 0;     ///< if the head waits for guesses: number of guesses that make the answer complete; 0: guess without end
   float min_path_probability = 0;  ///< least path probability of a node that is worth an evaluation of the draft
   bool resend = false;             ///< all guesses sent before are forgotten: send those that are still valid again
   std::int32_t model = 1;          ///< which of the rank's drafts is meant: its model number in the plan
   /// For heads: the target's features of the token before each of these tokens; none for the text's first token.
   std::vector<float> features{};
+  bool ended = false;  ///< the text is over, and no tokens come with that
 };
 
 struct Guess {

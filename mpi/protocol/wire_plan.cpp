@@ -51,7 +51,9 @@ Bytes encode(const Start& m) {
         .put_all(std::span<const double>(p.shares))
         .put(p.window_cells)
         .put(p.kept_states)
-        .put_all(std::span<const std::int32_t>(p.first_layers));
+        .put_all(std::span<const std::int32_t>(p.first_layers))
+        .put(p.slots)
+        .put(p.slot_sequences);
   return out.take();
 }
 
@@ -76,7 +78,7 @@ Start decode_start(std::span<const std::byte> bytes) {
   m.draft.sequences = in.get<std::int32_t>();
   m.draft.fixed_sequences = in.get<std::uint8_t>() != 0;
   // least bytes of a plan: its numbers and five lengths
-  constexpr std::size_t kMinBytes = 5 * sizeof(std::int32_t) + 5 * sizeof(std::uint64_t);
+  constexpr std::size_t kMinBytes = 7 * sizeof(std::int32_t) + 5 * sizeof(std::uint64_t);
   m.pipelines.resize(in.count(kMinBytes));
   for (PipelinePlan& p : m.pipelines) {
     p.model = in.get<std::int32_t>();
@@ -89,6 +91,8 @@ Start decode_start(std::span<const std::byte> bytes) {
     p.window_cells = in.get<std::int32_t>();
     p.kept_states = in.get<std::int32_t>();
     p.first_layers = in.get_all<std::int32_t>();
+    p.slots = in.get<std::int32_t>();
+    p.slot_sequences = in.get<std::int32_t>();
   }
   in.end();
   return m;

@@ -94,7 +94,9 @@ wire::PipelinePlan JobPlanner::shape_of(const ModelPlace& place, const DecodeOpt
   const bool target = place.model == 0;
   if (!place.groups.empty()) pipeline.shares = place.shares;
   pipeline.cells = target ? text_cells() + decode.guess_cells : rank_.context() + plan.draft.room();
-  pipeline.sequences = (target ? decode.all_sequences() : plan.draft.room() + 1) + decode.kept_texts;
+  pipeline.slots = target ? decode.slots : 1;
+  pipeline.slot_sequences = target ? decode.sequences.end - decode.sequences.begin : plan.draft.room() + 1;
+  pipeline.sequences = pipeline.slots * pipeline.slot_sequences + decode.kept_texts;
   const ModelFile* file = rank_.models().find(static_cast<std::size_t>(place.model));
   if (target && file && file->h.is_recurrent()) pipeline.kept_states = std::min(decode.kept_texts, kMostKeptStates);
   if (file && reuses(file->h))

@@ -32,6 +32,7 @@ Start two_pipelines() {
   start.pipelines = {{0, {0, 1}, {{0, 3}, {3, 8}}, 4096, 5}, {1, {2, 4}, {{0, 1}, {1, 2}}, 100, 9, {1, 0}}};
   start.pipelines[0].window_cells = 300;
   start.pipelines[0].kept_states = 4;
+  start.pipelines[0].slots = 2, start.pipelines[0].slot_sequences = 2;
   start.pipelines[0].first_layers = {2, 0};
   return start;
 }
@@ -113,6 +114,8 @@ TEST(Wire, Start_roundTrips) {
   EXPECT_EQ(back.pipelines[0].cells, 4096);
   EXPECT_EQ(back.pipelines[0].window_cells, 300);
   EXPECT_EQ(back.pipelines[0].kept_states, 4);
+  EXPECT_EQ(back.pipelines[0].slots, 2);
+  EXPECT_EQ(back.pipelines[0].slot_sequences, 2);
   EXPECT_EQ(back.pipelines[1].window_cells, 0);
   EXPECT_EQ(back.pipelines[0].first_layers, (std::vector<std::int32_t>{2, 0}));
   EXPECT_TRUE(back.pipelines[1].first_layers.empty());
@@ -183,6 +186,8 @@ TEST(Wire, CommitGuessesCancel_roundTrip) {
   EXPECT_EQ(commit.min_drafts, 4);
   EXPECT_EQ(commit.min_path_probability, 0.5f);
   EXPECT_TRUE(commit.resend);
+  EXPECT_FALSE(commit.ended);
+  EXPECT_TRUE(decode_commit(encode(Commit{.request = 3, .ended = true})).ended);
   const Guesses guesses = decode_guesses(encode(Guesses{4, 9, 3, 101, true, 0.125, 1, {{4, 3, 77, 0.25f}}}));
   EXPECT_EQ(guesses.request, 4u);
   EXPECT_EQ(guesses.epoch, 9u);
