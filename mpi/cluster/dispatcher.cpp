@@ -13,11 +13,13 @@ namespace {
 
 std::unique_ptr<Drafter> make_drafter(Transport& transport, const wire::Start& start, const wire::PipelinePlan& plan,
                                       std::unique_ptr<Pipeline> pipeline) {
-  // The cells beyond the context are for guesses that are not decided. Layers with a window keep only the current text.
-  const std::int32_t room = start.draft.room(), own = std::min(room + 1, plan.sequences);
-  const SequenceRange kept{own, plan.window_cells > 0 ? own : plan.sequences};
-  return std::make_unique<Drafter>(transport, plan.model, std::move(pipeline), start.draft, plan.cells - room, SequenceRange{0, own},
-                                   start.batch, kept);
+  // The cells beyond those of texts are for guesses that are not decided. Layers with a window keep only the current text.
+  const Drafting drafting{
+      .options = start.draft, .model = plan.model, .context = plan.cells - plan.slots * start.draft.room(), .batch = start.batch};
+  Drafter::Sequences sequences;
+  for (std::int32_t slot = 0; slot < plan.slots; ++slot) sequences.texts.push_back(plan.sequences_of(slot));
+  if (plan.window_cells == 0) sequences.kept = plan.kept_sequences();
+  return std::make_unique<Drafter>(transport, std::move(pipeline), drafting, sequences);
 }
 
 }  // namespace

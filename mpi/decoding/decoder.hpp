@@ -95,6 +95,8 @@ class Decoder {
   bool reads_features() const { return !readers_.layers().empty(); }
   /// Sends the cache operations that are due: then the first sequence holds all computed tokens of the text.
   void send_operations() { runs_.send_operations(); }
+  /// By which drafters distinguish the text from others.
+  std::uint64_t request() const { return options_.request; }
   /// The text so far, and how many of its tokens are computed by all stages.
   const std::vector<std::int32_t>& text() const { return runs_.text(); }
   std::size_t computed() const;

@@ -55,7 +55,7 @@ bool Decoder::send_step(std::int32_t others) {
     const bool followed = pipelined && (!drafts_here() || sources_.drafts_elsewhere());
     const std::vector<double> marginal = target_.stage().cost().marginal(1 + others, options_.policy.draft);
     nodes = choose_guesses(root_costs(times(), marginal, followed));
-    if (!policy_->goes_in_steps() && worth_waiting(nodes, marginal)) return false;
+    if (others == 0 && !policy_->goes_in_steps() && worth_waiting(nodes, marginal)) return false;
   }
   nodes.insert(nodes.begin(), runs_.tree().root().id);
   if (!submit(nodes)) return false;

@@ -41,9 +41,10 @@ bool Decoder::awaits(int rank) const {
 
 bool Decoder::at_any_cost() const { return options_.at_any_cost || !policy_->considers_costs(); }
 
-/// Whether this rank computes the source, and the source has its turn on the unit.
+/// Whether this rank computes the source, and the source has its turn on the unit. While there are several texts, their tokens use the
+/// unit.
 bool Decoder::has_turn_here(const GuessSource& source) const {
-  return source.shares_unit() && (at_any_cost() || !turn_ || &source == *turn_);
+  return source.shares_unit() && speed_.texts() == 1 && (at_any_cost() || !turn_ || &source == *turn_);
 }
 
 bool Decoder::drafts_here() const {

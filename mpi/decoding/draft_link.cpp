@@ -35,6 +35,15 @@ void DraftLink::begin(std::uint64_t request) {
   latency_.begin();
 }
 
+void DraftLink::end() {
+  if (alive_ && told_ > 0) {
+    wire::Commit over{
+        .request = request_, .epoch = epoch_, .position = static_cast<std::int32_t>(told_), .model = place_.model, .ended = true};
+    transport_.send(place_.rank, Tag::kCommit, wire::encode(over));
+  }
+  told_ = 0;
+}
+
 bool DraftLink::guess(TokenTree& /*tree*/, std::span<const std::int32_t> text, const GuessDemand& demand) {
   epoch_ = demand.epoch;
   if (demand.suspended) balance_.step_of_another();
@@ -106,6 +115,7 @@ void DraftLink::tell(std::span<const std::int32_t> text, const GuessDemand& dema
 }
 
 bool DraftLink::on_guesses(const wire::Guesses& guesses, TokenTree& tree, std::span<const std::int32_t> text, const GuessDemand& demand) {
+  if (guesses.request != request_) return false;
   const bool grown = alive_ && take(guesses, tree, text);
   if (grown) latency_.guesses_came();
   if (!demand.until_complete && !demand.suspended) tell(text, demand, 0);
@@ -133,7 +143,6 @@ std::optional<GuessLatency> DraftLink::next_guess() {
 
 /// Adds guesses to the tree; those below removed nodes are dropped.
 bool DraftLink::take(const wire::Guesses& guesses, TokenTree& tree, std::span<const std::int32_t> text) {
-  if (guesses.request != request_) return false;
   wire::validate(guesses, {.epoch = epoch_, .text_tokens = text.size(), .vocabulary = vocabulary_.draft_tokens}, place_.rank);
   while (!unanswered_.empty() && unanswered_.front() <= guesses.epoch) unanswered_.pop_front();
   if (guesses.evaluation_s > 0) evaluation_s_ = guesses.evaluation_s;

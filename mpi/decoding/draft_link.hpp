@@ -24,6 +24,7 @@ struct DraftPlace {
   int model = 1;                               ///< its number in the plan
   std::string name = "draft model";            ///< shown to users
   std::vector<std::int32_t> feature_layers{};  ///< for heads: the target's layers that they read
+  bool one_text = false;                       ///< it guesses for one text at a time
   bool own_unit = false;  ///< it has a compute unit other than that of the rank's target layers, so both compute at the same time
 };
 
@@ -56,6 +57,8 @@ class DraftLink final : public GuessSource {
   /// Sends the drafter the text. A draft that would delay the text by more than it may save gets it later, or never.
   bool guess(TokenTree& tree, std::span<const std::int32_t> text, const GuessDemand& demand) override;
   void learn(const TokenTree& tree, std::int32_t next) override;
+  /// Tells the drafter that the text is over, if it knows it.
+  void end() override;
   void step_ended(const TextStep& step) override;
   std::optional<GuessLatency> next_guess() override;
   std::optional<double> guess_s() const override { return alive_ ? std::optional(evaluation_s_) : std::nullopt; }

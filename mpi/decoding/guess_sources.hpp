@@ -22,33 +22,39 @@ class GuessSources {
   explicit GuessSources(Transport& transport) : transport_(transport) {}
 
   /// A draft model, or heads; see DraftLink.
-  void add_drafter(DraftPlace place, VocabularyMap vocabulary, double relative_cost) {
-    auto drafter = std::make_unique<DraftLink>(transport_, next_index(), std::move(place), std::move(vocabulary), relative_cost);
+  void add_drafter(const DraftPlace& place, const VocabularyMap& vocabulary, double relative_cost) {
+    auto drafter = std::make_unique<DraftLink>(transport_, next_index(), place, vocabulary, relative_cost);
+    if (!place.one_text && !drafter->shares_unit())
+      again([=](GuessSources& other) { other.add_drafter(place, vocabulary, relative_cost); });
     drafters_.push_back(drafter.get());
     add(std::move(drafter));
   }
   /// Guesses from the text itself and from earlier texts in `memory`, to which generated text is added.
   void add_suffixes(const std::shared_ptr<SuffixMemory>& memory = std::make_shared<SuffixMemory>()) {
-    add_alike([memory](int index) { return std::make_unique<SuffixSource>(index, memory); });
+    add(std::make_unique<SuffixSource>(next_index(), memory));
+    again([memory](GuessSources& other) { other.add_suffixes(memory); });
     has_suffixes_ = true;
   }
   /// Guesses from the text itself by prompt lookup decoding; see PromptLookup.
   void add_prompt_lookup(int longest) {
-    add_alike([longest](int index) { return std::make_unique<PromptLookup>(index, longest); });
+    add(std::make_unique<PromptLookup>(next_index(), longest));
+    again([longest](GuessSources& other) { other.add_prompt_lookup(longest); });
   }
   /// Guesses from the texts in `datastore`, which stay as they are; see DatastoreSource.
   void add_datastore(const std::shared_ptr<const SuffixMemory>& datastore) {
-    add_alike([datastore](int index) { return std::make_unique<DatastoreSource>(index, datastore); });
+    add(std::make_unique<DatastoreSource>(next_index(), datastore));
+    again([datastore](GuessSources& other) { other.add_datastore(datastore); });
   }
   /// Lookahead decoding; see LookaheadSource.
   void add_lookahead(const LookaheadOptions& options) {
-    add_alike([options](int index) { return std::make_unique<LookaheadSource>(index, options); });
+    add(std::make_unique<LookaheadSource>(next_index(), options));
+    again([options](GuessSources& other) { other.add_lookahead(options); });
   }
-  /// Sources for another text at the same time: all that need no model.
-  GuessSources without_drafters() const {
+  /// Sources for another text at the same time: all but drafts of one text, and those that share this rank's unit, which guess only for a
+  /// text alone.
+  GuessSources for_another_text() const {
     GuessSources others(transport_);
-    for (const auto& make : makers_) others.add_alike(make);
-    others.has_suffixes_ = has_suffixes_;
+    for (const auto& add : again_) add(others);
     return others;
   }
   bool has_suffixes() const { return has_suffixes_; }
@@ -102,15 +108,11 @@ class GuessSources {
   }
 
  private:
-  using Maker = std::function<std::unique_ptr<GuessSource>(int index)>;
-  void add_alike(const Maker& make) {
-    add(make(next_index()));
-    makers_.push_back(make);
-  }
+  void again(std::function<void(GuessSources& other)> add) { again_.push_back(std::move(add)); }
 
   Transport& transport_;
   std::vector<std::unique_ptr<GuessSource>> all_;
-  std::vector<Maker> makers_;  // of those that need no model
+  std::vector<std::function<void(GuessSources& other)>> again_;  // add those that serve another text, too
   std::vector<DraftLink*> drafters_;
   bool has_suffixes_ = false;
   DraftBalance without_;  // of steps in which no draft was computed on this rank

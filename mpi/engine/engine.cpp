@@ -28,7 +28,7 @@ Engine::Engine(Head& head, GuessSources sources, const DecodeOptions& options)
   const std::int32_t each = options.sequences.end - options.sequences.begin;
   while (slots_.size() < static_cast<std::size_t>(options.slots)) {
     const std::int32_t begin = slots_.back().sequences.end;
-    slots_.push_back({slots_.front().sources.without_drafters(), {begin, begin + each}, nullptr});
+    slots_.push_back({slots_.front().sources.for_another_text(), {begin, begin + each}, nullptr});
   }
   head_.listen(this);
 }
@@ -221,12 +221,15 @@ void Engine::end_begun() {
   }
 }
 
-/// Drafters guess for the text in the first slot.
+/// Those of a text that is over are dropped.
 void Engine::on_guesses(int rank, const wire::Guesses& guesses) {
-  if (slots_.front().text) slots_.front().text->decoder().on_guesses(rank, guesses);
+  const auto slot = std::ranges::find_if(slots_, [&](const Slot& s) { return s.text && s.text->decoder().request() == guesses.request; });
+  if (slot != slots_.end()) slot->text->decoder().on_guesses(rank, guesses);
 }
 
-void Engine::on_drafter_lost(int rank) { slots_.front().sources.drop(rank); }
+void Engine::on_drafter_lost(int rank) {
+  for (const Slot& slot : slots_) slot.text ? slot.text->decoder().drop_drafter(rank) : slot.sources.drop(rank);
+}
 
 bool Engine::awaits(int rank) const {
   return std::ranges::any_of(slots_, [&](const Slot& slot) { return slot.text && slot.text->decoder().awaits(rank); });

@@ -21,7 +21,7 @@ namespace yamata {
 class Engine final : public DraftListener {
  public:
   /// `head` outlives the engine and notifies it. `sources`: the guess sources of the first slot; those of the others are alike, without
-  /// drafters. `options`: the job's decoding options, except those of a request (request, generate, logits).
+  /// drafts that share this rank's unit. `options`: the job's decoding options, except those of a request (request, generate, logits).
   Engine(Head& head, GuessSources sources, const DecodeOptions& options);
   ~Engine() override;
   Engine(const Engine&) = delete;

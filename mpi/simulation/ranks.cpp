@@ -32,6 +32,8 @@ void Ranks::add(int model, int first, const std::vector<TableShape>& stages) {
   }
   pipeline.cells = stages.front().cells;
   pipeline.sequences = stages.front().sequences;
+  pipeline.slots = stages.front().slots;
+  pipeline.slot_sequences = pipeline.sequences / pipeline.slots;
   plan_.pipelines.push_back(std::move(pipeline));
   shapes_.push_back(stages);
 }
@@ -99,10 +101,11 @@ void Ranks::begin(const std::vector<std::int32_t>& prompt, const DecodeOptions& 
     make_sources(options);
     together_ = std::make_unique<Target>(target());
   }
+  if (decoder_) decoder_->leave();
   DecodeOptions decode = options;
   decode.request = ++requests_;
   decoder_ = std::make_unique<Decoder>(*together_, *sources_, decode, std::move(choose), std::move(on_token));
-  ranks_[0].dispatcher->on_guesses = [this](int rank, const wire::Guesses& guesses) { decoder_->on_guesses(rank, guesses); };
+  ranks_[0].dispatcher->on_guesses = [this](int rank, const wire::Guesses& guesses) { on_guesses(rank, guesses); };
   decoder_->begin(prompt);
 }
 
@@ -113,9 +116,16 @@ void Ranks::begin_another(const std::vector<std::int32_t>& prompt, DecodeOptions
   const std::int32_t each = options.sequences.end - options.sequences.begin, before = each * static_cast<std::int32_t>(1 + others_.size());
   options.sequences = {options.sequences.begin + before, options.sequences.end + before};
   Another& another = others_.emplace_back();
-  another.sources = std::make_unique<GuessSources>(sources_->without_drafters());
+  another.sources = std::make_unique<GuessSources>(sources_->for_another_text());
   another.decoder = std::make_unique<Decoder>(*together_, *another.sources, options, std::move(choose), std::move(on_token));
   another.decoder->begin(prompt);
+}
+
+void Ranks::on_guesses(int rank, const wire::Guesses& guesses) {
+  if (decoder_->request() == guesses.request) decoder_->on_guesses(rank, guesses);
+  for (const Another& another : others_) {
+    if (another.decoder->request() == guesses.request) another.decoder->on_guesses(rank, guesses);
+  }
 }
 
 bool Ranks::finished() const {
@@ -156,7 +166,9 @@ void Ranks::kill_drafter(std::size_t index, bool noticed) {
   const auto [first, count, row_ns] = drafters_.at(index);
   if (first == 0) return;
   for (int r = first; r < first + count; ++r) ranks_[static_cast<std::size_t>(r)].dead = true;
-  if (noticed) decoder_->drop_drafter(first);
+  if (!noticed) return;
+  decoder_->drop_drafter(first);
+  for (const Another& another : others_) another.decoder->drop_drafter(first);
 }
 
 }  // namespace yamata::simulation

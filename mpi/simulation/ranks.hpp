@@ -33,7 +33,7 @@ class Ranks {
                        std::int32_t batch);
   /// Call it after adding the models: all load, and the head begins to decode a text. Call it again for another text when one has finished.
   void begin(const std::vector<std::int32_t>& prompt, const DecodeOptions& options, Decoder::Choose choose, Decoder::OnToken on_token);
-  /// Another text at the same time, without drafters, in sequences behind those of the texts before.
+  /// Another text at the same time, in sequences behind those of the texts before.
   void begin_another(const std::vector<std::int32_t>& prompt, DecodeOptions options, Decoder::Choose choose, Decoder::OnToken on_token);
   /// Whether all texts have finished.
   bool finished() const;
@@ -68,6 +68,7 @@ class Ranks {
   void build();
   void make_sources(const DecodeOptions& options);
   void dispatch(std::size_t rank, Message message);
+  void on_guesses(int rank, const wire::Guesses& guesses);
   bool advance_texts();
 
   std::vector<Rank> ranks_;

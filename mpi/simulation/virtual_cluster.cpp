@@ -91,6 +91,7 @@ void Cluster::add_target() {
   shape.vocabulary = text_->vocabulary();
   shape.cells = scenario_.requests * scenario_.decode.context + scenario_.decode.guess_cells;
   shape.sequences = scenario_.requests * scenario_.decode.sequences.end;
+  shape.slots = scenario_.requests;
   if (scenario_.states) shape.state_inputs = state_inputs(shape.cells, scenario_.decode.guess_cells);
   shape.operations = std::max(1, kOperationsPerLayer * scenario_.layers / stages);
   shape.logits = [this](std::uint64_t prefix, std::span<float> logits) { text_->target_logits(prefix, logits); };
@@ -112,8 +113,9 @@ void Cluster::add_target() {
 void Cluster::add_drafters() {
   TableShape shape;
   shape.vocabulary = text_->vocabulary();
-  shape.cells = scenario_.decode.context + scenario_.draft.credit;
-  shape.sequences = scenario_.draft.credit + 1;
+  shape.cells = scenario_.requests * (scenario_.decode.context + scenario_.draft.credit);
+  shape.sequences = scenario_.requests * (scenario_.draft.credit + 1);
+  shape.slots = scenario_.requests;
   if (scenario_.draft_states) shape.state_inputs = state_inputs(shape.cells, 2 * scenario_.draft.credit);
   shape.operations = kOperationsPerLayer * 16;
   shape.width = scenario_.draft_width;

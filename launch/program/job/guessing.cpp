@@ -42,8 +42,9 @@ GuessSources connect_sources(const Job& job, std::vector<VocabularyMap> maps, co
                          .model = layout[d].model,
                          .name = models.source_name(layout[d].model),
                          .feature_layers = models.feature_layers(layout[d].model),
+                         .one_text = job.planner().slots_of(layout[d]) == 1,
                          .own_unit = job.rank().units().has_draft_units()},
-                        std::move(maps[d - 1]), models.relative_cost(layout[d].model));
+                        maps[d - 1], models.relative_cost(layout[d].model));
   if (options.lookup && options.prompt_lookup > 0)
     sources.add_prompt_lookup(options.prompt_lookup);
   else if (options.lookup && options.lookahead.on())

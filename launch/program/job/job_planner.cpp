@@ -86,6 +86,12 @@ void JobPlanner::find_capacities(const std::vector<wire::Hello>& hellos, const D
                        static_cast<std::uint64_t>(target.h.layers);
 }
 
+int JobPlanner::slots_of(const ModelPlace& place) const {
+  const ModelFile* file = rank_.models().find(static_cast<std::size_t>(place.model));
+  const bool shares_unit = place.model > 0 && place.ranks.front() == 0 && !rank_.units().has_draft_units();
+  return shares_unit || (file && file->h.is_recurrent()) ? 1 : text_.slots;
+}
+
 /// A model's ranks and its cache, without the layers.
 wire::PipelinePlan JobPlanner::shape_of(const ModelPlace& place, const DecodeOptions& decode, const wire::Start& plan) const {
   wire::PipelinePlan pipeline;
@@ -93,8 +99,9 @@ wire::PipelinePlan JobPlanner::shape_of(const ModelPlace& place, const DecodeOpt
   pipeline.ranks = place.ranks;
   const bool target = place.model == 0;
   if (!place.groups.empty()) pipeline.shares = place.shares;
-  pipeline.cells = target ? text_cells() + decode.guess_cells : rank_.context() + plan.draft.room();
-  pipeline.slots = target ? decode.slots : 1;
+  pipeline.slots = slots_of(place);
+  const std::int32_t texts = target || pipeline.slots > 1 ? text_cells() : rank_.context();
+  pipeline.cells = texts + (target ? decode.guess_cells : pipeline.slots * plan.draft.room());
   pipeline.slot_sequences = target ? decode.sequences.end - decode.sequences.begin : plan.draft.room() + 1;
   pipeline.sequences = pipeline.slots * pipeline.slot_sequences + decode.kept_texts;
   const ModelFile* file = rank_.models().find(static_cast<std::size_t>(place.model));

@@ -43,6 +43,7 @@ wire::Start plan_of_group_with_draft() {
   plan.draft.credit = 4;
   wire::PipelinePlan target{.model = 0, .ranks = {0, 1}, .layers = {{0, 1}, {0, 1}}, .cells = 8, .shares = {0.5, 0.5}};
   wire::PipelinePlan draft{.model = 1, .ranks = {0}, .layers = {{0, 1}}, .cells = 12, .sequences = plan.draft.credit + 1};
+  draft.slot_sequences = draft.sequences;
   plan.pipelines = {target, draft};
   return plan;
 }

@@ -69,6 +69,27 @@ TEST_F(DraftLinkTest, Text_isToldOnce) {
   EXPECT_EQ(next->tokens, Ids{3});
 }
 
+TEST_F(DraftLinkTest, EndOfAText_isToldOnce_ifTheTextWasTold) {
+  link_.end();
+  EXPECT_FALSE(told()) << "the drafter does not know it";
+  ask();
+  commit(3);
+  link_.end();
+  const auto end = told();
+  ASSERT_TRUE(end);
+  EXPECT_TRUE(end->ended);
+  EXPECT_EQ(end->request, kRequest);
+  EXPECT_EQ(end->position, 1) << "so many tokens are known to it";
+  EXPECT_TRUE(end->tokens.empty());
+  link_.end();
+  EXPECT_FALSE(told());
+  link_.begin(kRequest + 1);
+  ask();
+  link_.drop();
+  link_.end();
+  EXPECT_FALSE(told()) << "it is lost";
+}
+
 TEST_F(DraftLinkTest, GuessesBelowWhatBecameText_areKept_othersDropped) {
   ask();
   commit(3);
@@ -287,6 +308,22 @@ TEST_F(DraftLinkTest, DraftOnThisRank_sharesItsUnit_unlessItHasOneOfItsOwn) {
   EXPECT_FALSE(link_.shares_unit()) << "it is on another rank";
   EXPECT_TRUE(DraftLink(head_, 0, {.rank = 0}, {}, 0.25).shares_unit());
   EXPECT_FALSE(DraftLink(head_, 0, {.rank = 0, .own_unit = true}, {}, 0.25).shares_unit());
+}
+
+TEST(GuessSources, SourcesForAnotherText_areAllButDraftsOfOneText) {
+  LocalNetwork network(3);
+  LocalTransport head(network, 0);
+  GuessSources sources(head);
+  sources.add_drafter({.rank = 0, .model = 1}, {}, 0.1);
+  sources.add_drafter({.rank = 1, .model = 2, .one_text = true}, {}, 0.1);
+  sources.add_drafter({.rank = 2, .model = 3}, {}, 0.1);
+  sources.add_suffixes();
+  for (const GuessSources& others : {sources.for_another_text(), sources.for_another_text().for_another_text()}) {
+    ASSERT_EQ(others.drafters().size(), 1u);
+    EXPECT_EQ(others.drafters()[0]->model(), 3);
+    EXPECT_EQ(others.all().size(), 2u);
+    EXPECT_TRUE(others.has_suffixes());
+  }
 }
 
 TEST(GuessSources, DraftOnThisRank_takesTurnsWithNone_whereOtherRanksDraft) {

@@ -76,8 +76,10 @@ class EngineJob {
     draft.model = 1;
     draft.ranks = {drafter};
     draft.layers = split_layers(own_.model(1).file, own_.model(1).h, {}, 1);
-    draft.cells = kContext + plan.draft.credit;
-    draft.sequences = plan.draft.credit + 1;
+    draft.slots = decode_.slots;
+    draft.slot_sequences = plan.draft.credit + 1;
+    draft.cells = draft.slots * (kContext + plan.draft.credit);
+    draft.sequences = draft.slots * draft.slot_sequences;
     plan.pipelines.push_back(draft);
     return plan;
   }
@@ -161,6 +163,7 @@ TEST_P(EngineTest, RequestsAtTheSameTime_giveTheTextsOfSingleJobs) {
         ASSERT_EQ(together[i].token_ids.size(), i == 3 ? 9u : expected.size());
         EXPECT_TRUE(std::ranges::equal(together[i].token_ids, std::span(expected).first(together[i].token_ids.size())))
             << ranks << " ranks, " << slots << " slots, request " << i;
+        EXPECT_TRUE(GetParam().draft != Draft::kOnARank || together[i].choices.size() == together[i].token_ids.size());
         if (i == 3) continue;  // it is shorter
         EXPECT_EQ(together[i].logits_checksum, alone[i % 3].logits_checksum);
       }

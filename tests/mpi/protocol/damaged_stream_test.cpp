@@ -175,7 +175,9 @@ TEST_F(DamagedStreamTest, Drafter_refusesOrGoesOn) {
   const std::vector<Sent> messages{{Tag::kCommit, encode(wire::Commit{1, 1, 0, {7, 3}, 4, 0.25f, false})},
                                    {Tag::kCommit, encode(wire::Commit{1, 2, 2, {4}, 0, 0.0f, true})},
                                    {Tag::kCommit, encode(wire::Commit{1, 3, 3, std::vector<std::int32_t>(20, 9), 0, 0.0f, false})},
-                                   {Tag::kCommit, encode(wire::Commit{2, 1, 0, {1, 2, 3}, 8, 0.5f, false})}};
+                                   {Tag::kCommit, encode(wire::Commit{2, 1, 0, {1, 2, 3}, 8, 0.5f, false})},
+                                   {Tag::kCommit, encode(wire::Commit{.request = 1, .position = 23, .ended = true})},
+                                   {Tag::kCommit, encode(wire::Commit{3, 1, 0, {5, 6, 7, 8}, 4, 0.25f, false})}};
   play_rounds(messages, [&](const std::vector<Sent>& sent) {
     LocalNetwork network(2);
     LocalTransport head(network, 0), transport(network, 1);
@@ -183,8 +185,10 @@ TEST_F(DamagedStreamTest, Drafter_refusesOrGoesOn) {
     auto model = std::make_unique<simulation::TableModel>(table_shape(0, 1, kCells), unit);
     auto pipeline = std::make_unique<Pipeline>(transport, PipelineRanks{kDraftChannel, {{1}}}, std::move(model), kCells, kSampleSequences);
     pipeline->stage().load();
-    Drafter drafter(transport, 1, std::move(pipeline), DraftOptions{.width = 2, .children = 2, .credit = 6}, kContext,
-                    SequenceRange{0, kSampleSequences}, 16);
+    constexpr std::int32_t kOwn = kSampleSequences / 2;
+    Drafter drafter(transport, std::move(pipeline),
+                    Drafting{.options = {.width = 2, .children = 2, .credit = 6}, .context = kContext, .batch = 16},
+                    Drafter::Sequences{.texts = {{0, kOwn}, {kOwn, 2 * kOwn}}});
     for (const Sent& message : sent) {
       drafter.on_commit(wire::decode_commit(message.bytes));
       run([&] {

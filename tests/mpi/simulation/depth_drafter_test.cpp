@@ -94,8 +94,8 @@ class Drafted {
     model_ = model.get();
     auto pipeline = std::make_unique<Pipeline>(transport_, PipelineRanks{kDraftChannel, {{1}}}, std::move(model), kCells, kSequences);
     pipeline->stage().load();
-    drafter_ =
-        std::make_unique<Drafter>(transport_, 1, std::move(pipeline), draft_options(policy), kCells, SequenceRange{0, kSequences}, 64);
+    drafter_ = std::make_unique<Drafter>(transport_, std::move(pipeline), Drafting{.options = draft_options(policy), .context = kCells},
+                                         Drafter::Sequences{.texts = {{0, kSequences}}});
   }
 
   /// Token `index` of the text is the last one; heads can guess from 1 on.

@@ -50,8 +50,9 @@ class DraftHeadsDrafterTest : public testing::Test {
                                                std::make_unique<simulation::DraftHeadsTable>(shape, Tokens{kOutputFeatures}, unit_), kCells,
                                                kSequences);
     pipeline->stage().load();
-    drafter_ = std::make_unique<Drafter>(transport_, 1, std::move(pipeline), DraftOptions{.width = 1, .children = 1, .credit = 4}, kCells,
-                                         SequenceRange{0, kSequences}, 64);
+    drafter_ = std::make_unique<Drafter>(transport_, std::move(pipeline),
+                                         Drafting{.options = {.width = 1, .children = 1, .credit = 4}, .context = kCells},
+                                         Drafter::Sequences{.texts = {{0, kSequences}}});
   }
   void begin(const Tokens& prompt) { tell(prompt, 0); }
   /// The token that the heads should guess.

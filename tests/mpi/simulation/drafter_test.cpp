@@ -29,7 +29,8 @@ class DrafterTest : public testing::Test {
     auto pipeline = std::make_unique<Pipeline>(transport_, PipelineRanks{kDraftChannel, {{1}}},
                                                std::make_unique<simulation::TableModel>(shape, unit_), kCells, kSequences);
     pipeline->stage().load();
-    drafter_ = std::make_unique<Drafter>(transport_, 1, std::move(pipeline), options, kContext, SequenceRange{0, kSequences}, 64);
+    drafter_ = std::make_unique<Drafter>(transport_, std::move(pipeline), Drafting{.options = options, .context = kContext},
+                                         Drafter::Sequences{.texts = {{0, kSequences}}});
   }
 
   void commit(std::vector<std::int32_t> tokens, float least = 0, std::int32_t min_drafts = 0) {
@@ -49,6 +50,7 @@ class DrafterTest : public testing::Test {
   }
   /// Another request's text begins.
   void begin_text() {
+    drafter_->on_commit({.request = request_, .position = position_, .ended = true});
     ++request_;
     epoch_ = 0;
     position_ = 0;

@@ -34,12 +34,14 @@ class KeptTextDrafterTest : public testing::Test {
                                                std::make_unique<simulation::TableModel>(shape, unit_), kCells, kOwn + kept);
     pipeline->stage().load();
     const DraftOptions options{.width = 1, .children = 3, .credit = kCredit};
-    drafter_ = std::make_unique<Drafter>(transport_, 1, std::move(pipeline), options, kContext, SequenceRange{0, kOwn}, kBatch,
-                                         SequenceRange{kOwn, kOwn + kept});
+    drafter_ =
+        std::make_unique<Drafter>(transport_, std::move(pipeline), Drafting{.options = options, .context = kContext, .batch = kBatch},
+                                  Drafter::Sequences{.texts = {{0, kOwn}}, .kept = {kOwn, kOwn + kept}});
     compute();  // loads
   }
 
   void begin_text() {
+    if (!text_.empty()) drafter_->on_commit({.request = request_, .position = static_cast<std::int32_t>(text_.size()), .ended = true});
     ++request_;
     epoch_ = 0;
     text_.clear();

@@ -43,7 +43,7 @@ SimulatedJob::SimulatedJob(const JobShape& shape)
 }
 
 void SimulatedJob::make_plan() {
-  const auto add = [&](int model, int first, int count, std::int32_t cells, std::int32_t sequences) {
+  const auto add = [&](int model, int first, int count, std::int32_t cells, std::int32_t each, std::int32_t kept) {
     wire::PipelinePlan pipeline;
     pipeline.model = model;
     for (int r = 0; r < count; ++r) {
@@ -51,7 +51,9 @@ void SimulatedJob::make_plan() {
       pipeline.layers.push_back({r, r + 1});
     }
     pipeline.cells = cells;
-    pipeline.sequences = sequences;
+    pipeline.slots = shape_.slots;
+    pipeline.slot_sequences = each;
+    pipeline.sequences = shape_.slots * each + kept;
     plan_.pipelines.push_back(pipeline);
   };
   plan_.batch = decode.batch;
@@ -59,13 +61,14 @@ void SimulatedJob::make_plan() {
   plan_.draft.credit = 12;
   plan_.draft.sequences = shape_.sequences;
   const int contexts = shape_.contexts > 0 ? shape_.contexts : shape_.slots;
-  add(0, 0, shape_.stages, contexts * kContext + decode.guess_cells, decode.all_sequences() + decode.kept_texts);
+  add(0, 0, shape_.stages, contexts * kContext + decode.guess_cells, decode.sequences.end, decode.kept_texts);
   plan_.pipelines[0].kept_states = shape_.kept_states;
   if (shape_.kept_states > 0) plan_.pipelines[0].window_cells = static_cast<std::int32_t>(StateCells::enough(decode.guess_cells));
   int next = shape_.stages;
   for (std::size_t d = 0; d < shape_.drafters.size(); ++d) {
     const int count = shape_.drafters[d];
-    add(static_cast<int>(d) + 1, count == 0 ? 0 : next, std::max(1, count), kContext + plan_.draft.credit, plan_.draft.credit + 1);
+    add(static_cast<int>(d) + 1, count == 0 ? 0 : next, std::max(1, count), contexts * kContext + shape_.slots * plan_.draft.credit,
+        plan_.draft.credit + 1, shape_.kept_texts);
     next += count;
   }
 }
