@@ -11,49 +11,18 @@ import sys
 import tempfile
 import unittest
 
+sys.dont_write_bytecode = True
+import engine_process  # noqa: E402
+from engine_process import FLAGS, LIMIT_S, MODEL  # noqa: E402
+
 PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 else 'build/yamata'
-MODEL = str(pathlib.Path(__file__).resolve().parents[3] / 'models/tales-target-q8_0.gguf')
-FLAGS = ['-m', MODEL, '-t', '1', '-c', '160']
-LIMIT_S = 60
-ENVIRONMENT = os.environ | {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'}
 ROUNDS = 100 if os.environ.get('YAMATA_THOROUGH') else 6
 BEGINNINGS = ['Once upon a time there was a king who had three sons', 'The youngest of them went into the wood',
               'Once upon a time there was a king and his daughter']
 
 
-class Engine:
-    def __init__(self, ranks, *flags):
-        launcher = ['mpirun', '-np', str(ranks), '--oversubscribe', '--bind-to', 'none'] if ranks > 1 else []
-        split = [] if '--layer-split' in flags else ['--layer-split', 'bytes']
-        self.process = subprocess.Popen([*launcher, PROGRAM, 'engine', *FLAGS, *split, *flags], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, env=ENVIRONMENT)
-        self.ready = self.wait(lambda line: line['is'] == 'ready')
-
-    def send(self, **line):
-        self.process.stdin.write(json.dumps(line).encode() + b'\n')
-        self.process.stdin.flush()
-
-    def wait(self, wanted):
-        for line in self.process.stdout:
-            if wanted(line := json.loads(line)):
-                return line
-        raise AssertionError('the engine has ended')
-
-    def answer(self, number):
-        """(text, ids, last line) of a request."""
-        text, ids = '', []
-        while True:
-            line = self.wait(lambda line: line.get('id') == number and line['is'] != 'prompt')
-            if line['is'] != 'text':
-                return text, ids, line
-            text, ids = text + line['text'], ids + line['ids']
-
-    def end(self):
-        """Its exit code after its input has ended."""
-        self.process.stdin.close()
-        code = self.process.wait(LIMIT_S)
-        self.process.stdout.close()
-        return code
+def Engine(ranks, *flags):
+    return engine_process.Engine(PROGRAM, ranks, *flags)
 
 
 def process_of(launcher, rank):
