@@ -108,7 +108,7 @@ void DraftLink::tell(std::span<const std::int32_t> text, const GuessDemand& dema
   asked_epoch_ = epoch_;
   open_ = demand.open;
   unanswered_.push_back(epoch_);
-  catches_up_ = told_ == 0 || text.size() - told_ > StepCost::kWidest;
+  catches_up_ = told_ == 0 || text.size() - told_ > StepCost::kOfAText;
   if (place_.rank != transport_.rank()) feature_bytes_ += commit.features.size() * sizeof(float);
   for (; told_ < text.size(); ++told_) commit.tokens.push_back(vocabulary_.draft(text[told_]));
   transport_.send(place_.rank, Tag::kCommit, wire::encode(commit));

@@ -7,7 +7,7 @@
 namespace yamata {
 namespace {
 
-constexpr std::size_t kRowsWithRoot = StepCost::kWidest;  // with more rows the text counts as a prompt, which is sent in chunks of its own
+constexpr std::size_t kRowsWithRoot = StepCost::kOfAText;  // with more rows the text counts as a prompt, which is sent in chunks of its own
 
 /// The largest number of children of a node.
 std::size_t most_ranks(const StaticTree& shape) {

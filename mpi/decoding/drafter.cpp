@@ -13,7 +13,7 @@ Drafter::Drafter(Transport& transport, std::unique_ptr<Pipeline> pipeline, const
       pipeline_(std::move(pipeline)),
       batcher_(*pipeline_),
       drafting_(drafting),
-      most_rows_(std::max({drafting.batch, StepCost::kWidest + 1, drafting.options.width})),
+      most_rows_(std::max({drafting.batch, StepCost::kOfAText + 1, drafting.options.width})),
       cache_(*pipeline_, sequences.kept, PrefixCache::Kind::kCells) {
   for (const SequenceRange text : sequences.texts) texts_.push_back(std::make_unique<DraftedText>(batcher_, drafting_, text));
 }

@@ -194,16 +194,20 @@ void Stage::finish_run() {
   trace_.add({skipped ? TraceEvent::Kind::kSkip : TraceEvent::Kind::kRun, ranks_.channel.record != kTargetChannel.record,
               static_cast<std::int32_t>(record.tokens.size()), record.run, Trace::microseconds(running->began), Trace::now_us()});
   if (skipped) count_skipped(record);
-  if (!skipped) learn_cost(static_cast<int>(record.tokens.size()), took);
+  if (!skipped) learn_cost(record, took);
   skipped ? send_skipped(record.run) : send_result(*running);
   cancelled_.erase(cancelled_.begin(), cancelled_.upper_bound(ended_));
 }
 
-void Stage::learn_cost(int rows, double seconds) {
+/// Of a wide run, most rows are either tokens whose logits are wanted, or parts of prompts, which take less time.
+void Stage::learn_cost(const wire::Record& record, double seconds) {
   if (counters_.runs == 1) return;  // it has filled caches with code and weights, so its time is not typical
-  cost_.ran(rows, seconds);
+  const auto rows = static_cast<int>(record.tokens.size());
+  const bool prompt = 2 * record.logit_rows.size() < record.tokens.size();
+  if (rows <= StepCost::kOfAText || !prompt) cost_.ran(rows, seconds);
   constexpr double kForget = 0.7;
-  if (rows > StepCost::kWidest) wide_row_s_ = (wide_row_s_ > 0 ? kForget * wide_row_s_ + (1 - kForget) * seconds / rows : seconds / rows);
+  if (rows > StepCost::kOfAText && prompt)
+    wide_row_s_ = (wide_row_s_ > 0 ? kForget * wide_row_s_ + (1 - kForget) * seconds / rows : seconds / rows);
 }
 
 void Stage::describe(wire::Report& report) const {

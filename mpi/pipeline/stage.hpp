@@ -54,7 +54,7 @@ class Stage {
   const Counters& counters() const { return counters_; }
   /// The growth of its runs' time with their rows.
   const StepCost& cost() const { return cost_; }
-  /// Recent time of a row in its wider runs; 0: there was none.
+  /// Recent time of a row of a prompt in its wider runs; 0: there was none.
   double wide_row_s() const { return wide_row_s_; }
   Trace& trace() { return trace_; }
   const Trace& trace() const { return trace_; }
@@ -73,7 +73,7 @@ class Stage {
   bool begin_next();
   bool skips(const wire::Record& record) const;
   void compute(wire::Record record);
-  void learn_cost(int rows, double seconds);
+  void learn_cost(const wire::Record& record, double seconds);
   void finish_run();
   void pass_back(const wire::Cancel& cancel);
   void send_skipped(std::uint64_t run);

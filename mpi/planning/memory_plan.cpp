@@ -262,7 +262,7 @@ std::int32_t window_cells(const Hyperparameters& h, std::int32_t cells, std::int
   if (h.layer.window == 0 && !h.is_recurrent()) return 0;
   if (h.is_recurrent()) return static_cast<std::int32_t>(std::min<std::int64_t>(cells, StateCells::enough(draft ? 2 * guesses : guesses)));
   // A draft reads missed text in one run, unless it is as long as a prompt.
-  const std::int64_t enough = WindowCells::enough(h.layer.window, std::max(batch, StepCost::kWidest), guesses);
+  const std::int64_t enough = WindowCells::enough(h.layer.window, std::max(batch, StepCost::kOfAText), guesses);
   return enough < cells ? static_cast<std::int32_t>(enough) : 0;
 }
 

@@ -70,7 +70,11 @@ double StepCost::between(int rows) const {
 
 std::vector<double> StepCost::measured_s() const {
   std::vector<double> seconds;
-  for (std::size_t rows = 1; rows <= kWidest; ++rows) seconds.push_back(of_width_[rows].weight > 0 ? of_width_[rows].value() : 0);
+  for (std::size_t rows = 1; rows <= kWidest; ++rows) {
+    if (of_width_[rows].weight <= 0) continue;
+    seconds.resize(rows);
+    seconds.back() = of_width_[rows].value();
+  }
   return seconds;
 }
 

@@ -11,7 +11,8 @@ namespace yamata {
 /// of another.
 class StepCost {
  public:
-  static constexpr int kWidest = 16;  ///< wider runs are prompts, whose rows have another cost
+  static constexpr int kWidest = 64;   ///< the cost of further rows is estimated
+  static constexpr int kOfAText = 16;  ///< a text's step has hardly more rows; with more, they count as a prompt
 
   /// The estimated time of a run of this many rows, in one-row runs, before any measurement.
   static double prior(int rows);
@@ -19,7 +20,7 @@ class StepCost {
   void ran(int rows, double seconds);
   /// The estimated time of a run of this many rows; not less than that of fewer rows. 0 before any measurement.
   double run_s(int rows) const;
-  /// Mean times of runs of 1, 2, ... rows; 0 where there was none.
+  /// Mean times of runs of 1, 2, ... rows, up to the widest; 0 where there was none.
   std::vector<double> measured_s() const;
   /// [k], k up to `most`: how much k rows in addition to `rows` lengthen a run, in one-row runs; never falls.
   std::vector<double> marginal(int rows, int most) const;

@@ -155,9 +155,21 @@ TEST(StepCost, RunTimes_areLearntByWidthAndGuessedBetween) {
   for (int i = 0; i < 100; ++i) cost.ran(4, 2.1);
   cost.ran(8, 2.2);
   EXPECT_NEAR(cost.run_s(4), 2.1, 0.01);
-  cost.ran(64, 1000);  // a prompt
+  cost.ran(65, 1000);  // wider than what is known
   EXPECT_NEAR(cost.run_s(16), 2.2 * 2.5 / 1.7, 0.01);
   EXPECT_GT(cost.run_s(17), 1.03 * cost.run_s(16));  // never tried, but not free
+}
+
+TEST(StepCost, RunsOfManyTexts_areMeasured_andWiderOnesEstimated) {
+  StepCost cost;
+  cost.ran(1, 2.0);
+  cost.ran(64, 32.0);
+  EXPECT_EQ(cost.measured_s().size(), 64u);
+  EXPECT_NEAR(cost.run_s(22), 12.0, 1e-9) << "between the two";
+  EXPECT_NEAR(cost.marginal(32, 32).back(), (cost.run_s(64) - cost.run_s(32)) / 2.0, 1e-9);
+  EXPECT_GT(cost.run_s(100), 32.0);
+  cost.ran(65, 1.0);
+  EXPECT_NEAR(cost.run_s(64), 32.0, 1e-9);
 }
 
 TEST(StepCost, FirstRuns_soonCountLittle) {

@@ -15,7 +15,7 @@ REQUESTS = 400 if THOROUGH else 40  # different ones
 MIXES = 250 if THOROUGH else 8      # per layout, of which there are eight
 IN_A_MIX = 8
 BEGINNINGS = ['Once upon a time there was a king who had three sons', 'The youngest of them went into the wood', 'Once',
-              'Once upon a time there was a king and his daughter, who lived in a castle by the sea, and every evening they went down to it']
+              'Once upon a time there was a king and his daughter, who lived in a castle by the sea, and every evening they went down']
 SCHEMAS = [{'type': 'object', 'properties': {'name': {'type': 'string', 'maxLength': 8}, 'age': {'type': 'integer'}},
             'required': ['name', 'age'], 'additionalProperties': False}, {'enum': ['red', 'green', 'blue']}]
 
@@ -76,7 +76,7 @@ class Alone:
 
 
 def play(engine, seed):
-    """Plays a mix: (seeds, answers, those that were cancelled, by their numbers). Each request comes, or is cancelled, after so many lines."""
+    """Plays a mix: (seeds, answers, by their numbers). Each request comes, or is cancelled, after so many lines."""
     draw = random.Random(seed)
     seeds = {f'{seed}.{n}': draw.randrange(REQUESTS) for n in range(IN_A_MIX)}
     comes = {number: draw.choice([0, draw.randint(0, 20)]) for number in seeds}

@@ -150,7 +150,7 @@ void Cluster::build() {
   ranks_->add_target(stages_of(shape, scenario_.stages));
   shape.cells = scenario_.decode.context + scenario_.draft.credit;
   shape.sequences = scenario_.draft.credit + 1;
-  limit_cells(shape, std::max(scenario_.decode.batch, StepCost::kWidest), scenario_.draft.credit, true);
+  limit_cells(shape, std::max(scenario_.decode.batch, StepCost::kOfAText), scenario_.draft.credit, true);
   int next = std::accumulate(scenario_.stages.begin(), scenario_.stages.end(), 0);
   for (std::size_t d = 0; d < scenario_.drafters.size(); ++d) {
     const auto [count, group, disagreement] = scenario_.drafters[d];
