@@ -30,7 +30,7 @@ Interval behind(std::size_t begin, std::size_t count) {
 bool Batcher::may_join(const PipelineLane& lane, const wire::Record& record) const {
   const wire::Record& run = pending_->record;
   return (run.best == 0) == (record.best == 0) && run.sums == record.sums && run.feature_layers == record.feature_layers &&
-         run.features.empty() && record.features.empty() &&
+         run.features.empty() == record.features.empty() &&
          static_cast<std::int32_t>(run.tokens.size() + record.tokens.size()) <= pipeline_.cells().free_cells() &&
          std::ranges::none_of(pending_->parts, [&](const Part& part) { return part.lane == &lane; });
 }
@@ -49,6 +49,7 @@ void Batcher::join(Pending& run, PipelineLane& lane, wire::Record record) {
   for (std::int32_t& row : record.feature_rows) row += first;
   append(all.operations, record.operations);
   append(all.tokens, record.tokens);
+  append(all.features, record.features);
   append(all.placements, record.placements);
   append(all.logit_rows, record.logit_rows);
   append(all.feature_rows, record.feature_rows);

@@ -1,5 +1,6 @@
 #pragma once
 // Medusa heads (paper, section 2.1): each guesses one of the next tokens from the hidden state of the text's last computed token.
+#include <optional>
 #include <vector>
 
 #include "node/float_buffer.hpp"
@@ -23,8 +24,8 @@ bool has_medusa_names(const TensorViews& tensors);
 
 /// The row of the text's last token gives the logits of the next token, from the first head. The row of a guess gives the logits of the
 /// token after the guess, from the head for its depth and the same hidden state, whatever the guess is. Below the last head's guesses, all
-/// tokens are equally probable. All rows of one depth need one product together; so do all heads that use the target's output. Cells hold
-/// nothing.
+/// tokens are equally probable. All rows of a text of one depth need one product together; so do all heads that use the target's output.
+/// Cells hold nothing. There may be several texts: a run with features brings the last token of each whose logits are wanted.
 class MedusaHeads final : public DraftHeadsStage {
  public:
   MedusaHeads(const CheckedTensors& tensors, const ContextOptions& context, MatrixType matrices, ComputeUnit& unit);
@@ -34,10 +35,18 @@ class MedusaHeads final : public DraftHeadsStage {
   std::span<const float> logits() const override;
 
  private:
+  /// What is known of a text's last token.
+  struct Text {
+    CellId root = kNoCell;
+    std::vector<float> feature;  // [dim], of the token before it
+    std::vector<bool> computed;  // per head: whether its logits are
+  };
   void build(const StageBatch& batch) override;
-  void build_draft_heads(std::size_t head);
-  const float* build_blocks(std::size_t head);
-  std::size_t depth_of(std::size_t row) const;
+  void begin_text(const StageBatch& batch, std::size_t row);
+  void place_rows(const StageBatch& batch);
+  void want_draft_heads(std::size_t text, std::size_t head);
+  void build_blocks(std::size_t place);
+  void build_outputs();
 
   struct Head {
     std::vector<const Matrix*> weights;
@@ -46,11 +55,12 @@ class MedusaHeads final : public DraftHeadsStage {
     bool shares_output = false;  // the target's
   };
   std::vector<Head> draft_heads_;
-  std::vector<std::size_t> depths_;       // per cell: depth of its token below the text's last token
-  std::vector<float> feature_;            // [dim], of the token before the text's last
-  std::vector<bool> computed_;            // per head: whether its logits are computed for feature_
-  FloatBuffer hidden_, inner_, outputs_;  // [heads][dim] twice, [heads][vocabulary]
-  std::vector<std::size_t> rows_;         // of logits: their depths
+  std::vector<std::size_t> depths_;               // per cell: depth of its token below the text's last token
+  std::vector<CellId> roots_;                     // per cell: that of the text's last token
+  std::vector<Text> texts_;                       // as many as there have been at a time
+  std::vector<std::size_t> wanted_;               // of this run: text * number of heads + head, as in the buffers
+  FloatBuffer hidden_, inner_, outputs_;          // [texts][heads][dim] twice, [texts][heads][vocabulary]
+  std::vector<std::optional<std::size_t>> rows_;  // of logits: where they are in outputs_; nothing: behind the last head's guesses
   mutable std::vector<float> logits_;
 };
 

@@ -103,6 +103,13 @@ TEST_F(DraftHeadsTest, AcceptedGuess_isComputedAgainWithTheTargetsFeatures) {
   EXPECT_NE(row(as_text, 0), as_guess);
 }
 
+TEST_F(DraftHeadsTest, TwoTextsAtATime_haveTheRowsOfEachAlone) {
+  for (const char* file : {"tales-medusa.safetensors", "tales-dgf.safetensors"}) {
+    const auto alone = make(file), both = make(file);
+    expect_two_texts_as_alone(*alone, *both);
+  }
+}
+
 TEST_F(DraftHeadsTest, MedusaRow_isThatOfTheHeadForItsDepth) {
   const auto model = make("tales-medusa.safetensors");
   const std::vector<float> first = row(read_text(*model, 0, 3), 2);

@@ -73,6 +73,11 @@ TEST_P(NextnTest, Guesses_areComputedFromWhatTheirParentsLeft_onEveryBranch) {
   expect_branches_as_alone(*chain, *tree, 300, 310, 311, 312);
 }
 
+TEST_P(NextnTest, TwoTextsAtATime_haveTheRowsOfEachAlone) {
+  const auto alone = make(true), both = make(true);
+  expect_two_texts_as_alone(*alone, *both);
+}
+
 TEST_P(NextnTest, TensorsThatDoNotFit_areNamed) {
   const std::string layer = "blk." + std::to_string(target_->h.layers) + ".";
   EXPECT_EQ(fault_of(changed([](auto&) { return true; })), "");

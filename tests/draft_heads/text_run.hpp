@@ -89,6 +89,40 @@ class TextRun {
     EXPECT_EQ(row(second, 2), (alone[{d, b}]));
   }
 
+  /// The text and another one of other features, whose last tokens and guesses come in common runs, have the rows of each alone; then one
+  /// grows, and the other has more guesses.
+  void expect_two_texts_as_alone(StageModel& alone, StageModel& both) const {
+    const std::vector<float> other(features_.rbegin(), features_.rend());
+    const auto features = [&](bool second, std::size_t at) { return std::span(second ? other : features_).subspan(at * width_, width_); };
+    const auto place = [](std::int32_t position, bool second) { return Placement{position, -1, {second ? 4 : 0, second ? 5 : 1}}; };
+    const auto one_alone = [&](bool second) {
+      alone.cells().clear();
+      std::vector<std::vector<float>> rows;
+      for (std::size_t at = 0; at < 2; ++at)
+        rows.push_back(
+            run(alone, std::span(tokens_).subspan(at, 1), {place(static_cast<std::int32_t>(at) + 1, second)}, features(second, at)));
+      rows.push_back(guess(alone, {9}, {place(3, second)}));
+      rows.push_back(guess(alone, {10}, {place(4, second)}));
+      return rows;
+    };
+    const std::vector<std::vector<float>> a = one_alone(false), b = one_alone(true);
+    for (std::size_t at = 0; at < 2; ++at) {
+      std::vector<float> joined(features(false, at).begin(), features(false, at).end());
+      joined.insert(joined.end(), features(true, at).begin(), features(true, at).end());
+      const auto position = static_cast<std::int32_t>(at) + 1;
+      const std::vector<float> roots =
+          run(both, std::vector{tokens_[at], tokens_[at]}, {place(position, false), place(position, true)}, joined);
+      EXPECT_EQ(row(roots, 0), a[at]);
+      EXPECT_EQ(row(roots, 1), b[at]);
+    }
+    const std::vector<float> guesses = guess(both, {9, 9}, {place(3, false), place(3, true)});
+    EXPECT_EQ(row(guesses, 0), a[2]);
+    EXPECT_EQ(row(guesses, 1), b[2]);
+    both.cells().remove({0, 1}, {3, kUnbounded});
+    run(both, std::span(tokens_).subspan(2, 1), {place(3, false)}, features(false, 2));
+    EXPECT_EQ(guess(both, {10}, {place(4, true)}), b[3]) << "the other text has grown meanwhile";
+  }
+
   CpuUnit unit_;
   const std::vector<std::int32_t> tokens_;
   const std::size_t width_, vocabulary_;

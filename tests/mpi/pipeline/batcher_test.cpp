@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "mpi/transport/local_transport.hpp"
+#include "src/simulation/draft_heads_table.hpp"
 #include "src/simulation/table_model.hpp"
 #include "tests/mpi/hand_unit.hpp"
 
@@ -29,12 +30,16 @@ std::vector<float> joined(std::vector<float> a, const std::vector<float>& b) {
 
 class BatcherTest : public testing::Test {
  protected:
-  BatcherTest() : network_(1), transport_(network_, 0) {
+  explicit BatcherTest(bool heads = false) : network_(1), transport_(network_, 0) {
     simulation::TableShape shape;
     shape.cells = kCells, shape.sequences = kSequences, shape.vocabulary = kVocabulary;
     shape.logits = [](std::uint64_t prefix, std::span<float> logits) { std::ranges::copy(logits_after(prefix), logits.begin()); };
-    pipeline_ = std::make_unique<Pipeline>(transport_, PipelineRanks{kTargetChannel, {{0}}},
-                                           std::make_unique<simulation::TableModel>(shape, unit_), kCells, kSequences);
+    std::unique_ptr<StageModel> model;
+    if (heads)
+      model = std::make_unique<simulation::DraftHeadsTable>(shape, Ids{kOutputFeatures}, unit_);
+    else
+      model = std::make_unique<simulation::TableModel>(shape, unit_);
+    pipeline_ = std::make_unique<Pipeline>(transport_, PipelineRanks{kTargetChannel, {{0}}}, std::move(model), kCells, kSequences);
     pipeline_->stage().load();
     compute();
     unit_.widths.clear();
@@ -97,6 +102,38 @@ TEST_F(BatcherTest, PartsOfSeveralTexts_areOneRun_andEachTextGetsItsRows) {
   EXPECT_EQ(of_a->run, run);
   EXPECT_EQ((std::vector{of_a->rows, of_b->rows, of_c->rows}), (std::vector{9, 0, 0})) << "so that its time counts once";
   EXPECT_FALSE(a.take_result() || b.take_result() || c.take_result());
+}
+
+class BatcherOfHeadsTest : public BatcherTest {
+ protected:
+  BatcherOfHeadsTest() : BatcherTest(true) {}
+  /// The second token of a text, with the features of the first.
+  static wire::Record second_token(std::int32_t first, std::int32_t token, std::int32_t sequence) {
+    wire::Record record;
+    record.tokens = {token};
+    record.placements = {{1, -1, {sequence, sequence + 1}}};
+    record.logit_rows = {0};
+    record.features = simulation::features_of(simulation::token_hash(first, 0), simulation::prefix_hash(Ids{first}), kOutputFeatures);
+    return record;
+  }
+};
+
+TEST_F(BatcherOfHeadsTest, RowsWithFeatures_shareARun_butNotWithGuesses) {
+  PipelineLane a(*batcher_), b(*batcher_), c(*batcher_);
+  a.submit(second_token(1, 2, 0));
+  batcher_->collect();
+  const std::uint64_t run = b.submit(second_token(5, 6, 2));
+  EXPECT_EQ(c.submit(second_token(7, 8, 4)), run);
+  wire::Record guess;
+  guess.tokens = {3}, guess.placements = {{2, -1, {0, 1}}}, guess.logit_rows = {0};
+  EXPECT_GT(a.submit(guess), run) << "it has none";
+  batcher_->send();
+  compute();
+  EXPECT_EQ(unit_.widths, (std::vector<std::size_t>{1, 2, 1}));
+  EXPECT_EQ(b.take_result()->logits, logits_after(Ids{5, 6}));
+  EXPECT_EQ(c.take_result()->logits, logits_after(Ids{7, 8}));
+  EXPECT_EQ(a.take_result()->logits, logits_after(Ids{1, 2}));
+  EXPECT_EQ(a.take_result()->logits, logits_after(Ids{1, 2, 3}));
 }
 
 TEST_F(BatcherTest, OfTheBestLogits_eachPartGetsAtLeastWhatItAskedFor) {
