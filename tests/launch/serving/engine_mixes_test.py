@@ -135,7 +135,7 @@ class EngineMixesTest(unittest.TestCase):
         self.check(1, '-md', str(MODELS / 'tales-draft-q8_0.gguf'))
 
     def test_heads_on_a_rank(self):
-        self.check(3, '--heads', str(MODELS / 'tales-medusa.safetensors'))
+        self.check(3, '--heads', str(MODELS / 'tales-medusa.safetensors'), '--layer-split', '1,1/1')
 
     def test_a_group(self):
         self.check(2, '--layer-split', '0.6+0.4')
