@@ -32,13 +32,20 @@ bool Scheduler::send(std::span<Decoder* const> texts) {
   if (texts.size() == 1) return texts.front()->send();
   bool anything = false;
   for (const int runs = depth(texts); may_send(runs); anything = true) {
-    const bool prompt_first = !prompt_was_last_ && send_prompt(texts);
-    if (!prompt_first && !send_roots(texts, runs) && !send_prompt(texts) && !send_guesses(texts)) break;
+    if (!send_text(texts, runs) && !send_guesses(texts)) break;
   }
   return anything;
 }
 
-bool Scheduler::send_roots(std::span<Decoder* const> texts, int depth) {
+bool Scheduler::send_text(std::span<Decoder* const> texts, int depth) {
+  target_.batcher.collect();
+  bool anything = add_roots(texts, depth);
+  anything |= add_prompts(texts);
+  target_.batcher.send();
+  return anything;
+}
+
+bool Scheduler::add_roots(std::span<Decoder* const> texts, int depth) {
   std::vector<Decoder*> ready;
   std::ranges::copy_if(texts, std::back_inserter(ready), [](const Decoder* text) { return text->has_root(); });
   if (ready.empty()) return false;
@@ -46,22 +53,18 @@ bool Scheduler::send_roots(std::span<Decoder* const> texts, int depth) {
   const auto most = static_cast<std::size_t>((growing(texts) + depth - 1) / depth);
   ready.resize(std::min(ready.size(), most));
   bool anything = false;
-  target_.batcher.collect();
   for (Decoder* text : ready) {
     const auto others = std::max<std::int32_t>(target_.batcher.rows(), static_cast<std::int32_t>(ready.size()) - 1);
     anything |= text->send_root(others);
   }
-  target_.batcher.send();
-  if (anything) prompt_was_last_ = false;
   return anything;
 }
 
 /// The texts have their turns one after another; short prompts share a run.
-bool Scheduler::send_prompt(std::span<Decoder* const> texts) {
-  const std::int32_t most = prompt_rows(growing(texts));
+bool Scheduler::add_prompts(std::span<Decoder* const> texts) {
+  const std::int32_t before = target_.batcher.rows(), most = std::min(before + prompt_rows(growing(texts)), std::max(batch_, before + 1));
   const std::uint64_t first = turn_;
   bool anything = false;
-  target_.batcher.collect();
   for (std::size_t i = 0; i < texts.size() && target_.batcher.rows() < most; ++i) {
     Decoder* const text = texts[(first + i) % texts.size()];
     if (!text->has_prompt()) continue;
@@ -69,17 +72,15 @@ bool Scheduler::send_prompt(std::span<Decoder* const> texts) {
     turn_ = first + i + 1;
     anything = true;
   }
-  target_.batcher.send();
-  prompt_was_last_ |= anything;
   return anything;
 }
 
-/// As many rows as take about as long as a run of the texts that grow meanwhile.
+/// As many rows as lengthen a run of the texts that grow to about twice its time.
 std::int32_t Scheduler::prompt_rows(std::int32_t growing) const {
   if (growing == 0) return batch_;
   const Stage& stage = target_.pipeline.stage();
   const int stages = target_.pipeline.ranks().count();
-  const double run_s = stage.cost().run_s((growing + stages - 1) / stages), row_s = stage.wide_row_s();
+  const double run_s = stage.cost().run_s((growing + stages - 1) / stages), row_s = stage.prompt_row_s();
   if (run_s <= 0 || row_s <= 0) return batch_;
   return std::clamp(static_cast<std::int32_t>(run_s / row_s), std::min(batch_, kFewestPromptRows), batch_);
 }

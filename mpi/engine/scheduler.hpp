@@ -11,10 +11,9 @@ namespace yamata {
 /// to it, in this order:
 ///
 /// 1. the last tokens of texts, which are certain work, those that wait for the longest time first. With several stages, only as many share
-///    a run as leave as many runs as the pipeline holds, so that no stage waits.
-/// 2. a part of a prompt. While other texts grow, it takes about as long as their run, and theirs comes next, so that they are never
-///    stopped for longer than two of their runs.
-/// 3. guesses of one text.
+///    a run as leave as many runs as the pipeline holds, so that no stage waits. A part of a prompt goes with them, or alone: while texts
+///    grow, so much that their run takes about twice its time.
+/// 2. guesses of one text.
 ///
 /// Guesses may also ride with their text's last token, if they are worth a row there at the speed of all texts together.
 class Scheduler {
@@ -28,15 +27,15 @@ class Scheduler {
  private:
   bool may_send(int depth) const;
   int depth(std::span<Decoder* const> texts) const;
-  bool send_roots(std::span<Decoder* const> texts, int depth);
-  bool send_prompt(std::span<Decoder* const> texts);
+  bool send_text(std::span<Decoder* const> texts, int depth);
+  bool add_roots(std::span<Decoder* const> texts, int depth);
+  bool add_prompts(std::span<Decoder* const> texts);
   bool send_guesses(std::span<Decoder* const> texts);
   std::int32_t prompt_rows(std::int32_t growing) const;
 
   Target& target_;
   const std::int32_t batch_;
-  bool prompt_was_last_ = false;  // the latest run was a part of a prompt
-  std::uint64_t turn_ = 0;        // of texts with prompts and guesses
+  std::uint64_t turn_ = 0;  // of texts with prompts and guesses
 };
 
 }  // namespace yamata

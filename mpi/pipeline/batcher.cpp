@@ -26,10 +26,11 @@ Interval behind(std::size_t begin, std::size_t count) {
 
 }  // namespace
 
-/// Rows of which equally many logits are wanted, or some of each: the others would cost the links too much.
+/// Rows of which equally many logits are wanted, or some of each, or none: the others would cost the links too much.
 bool Batcher::may_join(const PipelineLane& lane, const wire::Record& record) const {
   const wire::Record& run = pending_->record;
-  return (run.best == 0) == (record.best == 0) && run.sums == record.sums && run.feature_layers == record.feature_layers &&
+  const bool logits = !run.logit_rows.empty() && !record.logit_rows.empty();
+  return (!logits || ((run.best == 0) == (record.best == 0) && run.sums == record.sums)) && run.feature_layers == record.feature_layers &&
          run.features.empty() == record.features.empty() &&
          static_cast<std::int32_t>(run.tokens.size() + record.tokens.size()) <= pipeline_.cells().free_cells() &&
          std::ranges::none_of(pending_->parts, [&](const Part& part) { return part.lane == &lane; });
@@ -44,6 +45,10 @@ void Batcher::join(Pending& run, PipelineLane& lane, wire::Record record) {
     all = std::move(record);
     return;
   }
+  if (!record.logit_rows.empty()) {
+    all.best = all.logit_rows.empty() ? record.best : std::max(all.best, record.best);
+    all.sums = record.sums;
+  }
   for (Placement& token : record.placements) token.parent += token.parent >= 0 ? first : 0;
   for (std::int32_t& row : record.logit_rows) row += first;
   for (std::int32_t& row : record.feature_rows) row += first;
@@ -53,7 +58,6 @@ void Batcher::join(Pending& run, PipelineLane& lane, wire::Record record) {
   append(all.placements, record.placements);
   append(all.logit_rows, record.logit_rows);
   append(all.feature_rows, record.feature_rows);
-  all.best = std::max(all.best, record.best);
   all.likely_row = -1;  // only layers with states ask for it
 }
 

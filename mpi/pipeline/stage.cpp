@@ -202,12 +202,14 @@ void Stage::finish_run() {
 /// Of a wide run, most rows are either tokens whose logits are wanted, or parts of prompts, which take less time.
 void Stage::learn_cost(const wire::Record& record, double seconds) {
   if (counters_.runs == 1) return;  // it has filled caches with code and weights, so its time is not typical
-  const auto rows = static_cast<int>(record.tokens.size());
-  const bool prompt = 2 * record.logit_rows.size() < record.tokens.size();
+  const auto rows = static_cast<int>(record.tokens.size()), wanted = static_cast<int>(record.logit_rows.size());
+  const bool prompt = 2 * wanted < rows;
   if (rows <= StepCost::kOfAText || !prompt) cost_.ran(rows, seconds);
+  if (rows <= StepCost::kOfAText || !prompt) return;
   constexpr double kForget = 0.7;
-  if (rows > StepCost::kOfAText && prompt)
-    wide_row_s_ = (wide_row_s_ > 0 ? kForget * wide_row_s_ + (1 - kForget) * seconds / rows : seconds / rows);
+  const bool beside_texts = wanted > 1;  // the last part of a prompt has one, too
+  const double row_s = beside_texts ? std::max(0.0, seconds - cost_.run_s(wanted)) / (rows - wanted) : seconds / rows;
+  prompt_row_s_ = prompt_row_s_ > 0 ? kForget * prompt_row_s_ + (1 - kForget) * row_s : row_s;
 }
 
 void Stage::describe(wire::Report& report) const {

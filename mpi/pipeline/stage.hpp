@@ -54,8 +54,8 @@ class Stage {
   const Counters& counters() const { return counters_; }
   /// The growth of its runs' time with their rows.
   const StepCost& cost() const { return cost_; }
-  /// Recent time of a row of a prompt in its wider runs; 0: there was none.
-  double wide_row_s() const { return wide_row_s_; }
+  /// Recent time of a row of a prompt in its wider runs, or of such a row beside the last tokens of texts; 0: there was none.
+  double prompt_row_s() const { return prompt_row_s_; }
   Trace& trace() { return trace_; }
   const Trace& trace() const { return trace_; }
   /// Fills in this stage's part of the final report.
@@ -95,7 +95,7 @@ class Stage {
   std::optional<Running> running_;
   Counters counters_;
   StepCost cost_;
-  double wide_row_s_ = 0;
+  double prompt_row_s_ = 0;
   Trace trace_;
   std::uint64_t ended_ = 0, last_run_ = 0;  // ids of the latest run that has ended, and of the latest that has arrived
   bool load_waits_ = false, loading_ = false, loaded_ = false;
