@@ -43,6 +43,16 @@ std::int32_t CellTable::end(std::int32_t sequence) const {
   return static_cast<std::int32_t>(sequences_.at(static_cast<std::size_t>(sequence)).size());
 }
 
+std::int32_t CellTable::held_by(std::span<const std::int32_t> sequences) const {
+  std::vector<bool> held(holders_.size());
+  for (const std::int32_t sequence : sequences) {
+    for (const CellId cell : sequences_.at(static_cast<std::size_t>(sequence))) {
+      if (cell != kNoCell) held[static_cast<std::size_t>(cell)] = true;
+    }
+  }
+  return static_cast<std::int32_t>(std::ranges::count(held, true));
+}
+
 void CellTable::release(CellId cell) {
   if (cell == kNoCell || --holders_[static_cast<std::size_t>(cell)] > 0) return;
   ++free_;

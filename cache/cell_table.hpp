@@ -72,6 +72,8 @@ class CellTable {
   CellId at(std::int32_t sequence, std::int32_t position) const;
   /// The first position from which on `sequence` has no cells.
   std::int32_t end(std::int32_t sequence) const;
+  /// How many cells at least one of these sequences holds. Reads all their positions.
+  std::int32_t held_by(std::span<const std::int32_t> sequences) const;
   /// Whether any sequence holds the cell.
   bool held(CellId cell) const { return holders_.at(static_cast<std::size_t>(cell)) > 0; }
 

@@ -54,6 +54,14 @@ std::size_t Engine::begun() const {
   return static_cast<std::size_t>(std::ranges::count_if(slots_, [](const Slot& slot) { return slot.text != nullptr; }));
 }
 
+std::int32_t Engine::cells() const {
+  std::vector<std::int32_t> sequences;
+  for (const Slot& slot : slots_) {
+    if (slot.text) sequences.push_back(slot.sequences.begin);
+  }
+  return target_.pipeline.cells().held_by(sequences);
+}
+
 bool Engine::idle() const { return waiting_.empty() && begun() == 0; }
 
 /// Whether it can begin beside the texts that have begun: with room to grow for each, so that none must be paused soon. A text alone may

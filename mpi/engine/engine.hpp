@@ -46,6 +46,10 @@ class Engine final : public DraftListener {
   /// Nothing is left to do.
   bool idle() const;
   std::size_t slots() const { return slots_.size(); }
+  /// Texts that are being generated.
+  std::size_t begun() const;
+  /// Cells of the cache that these hold, guesses aside. Looks at each.
+  std::int32_t cells() const;
   /// How often a text has been paused.
   std::uint64_t pauses() const { return pauses_; }
   const GuessSources& sources() const { return slots_.front().sources; }
@@ -69,7 +73,6 @@ class Engine final : public DraftListener {
   };
 
   RequestText* find(RequestId request) const;
-  std::size_t begun() const;
   bool begin_waiting();
   bool fits(const RequestText& text) const;
   Beginning longest_beginning(const RequestText& text) const;

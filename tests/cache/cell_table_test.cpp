@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <random>
+#include <set>
 #include <stdexcept>
 
 namespace yamata {
@@ -137,6 +139,12 @@ class Streams {
   }
   void compare() const {
     ASSERT_EQ(table_.free_cells(), static_cast<std::int32_t>(naive_.free().size()));
+    std::set<CellId> held;
+    for (const auto& [key, cell] : naive_.map) {
+      if (key.first == 0 || key.first == 3) held.insert(cell);
+    }
+    const std::array<std::int32_t, 2> some{0, 3};
+    ASSERT_EQ(table_.held_by(some), static_cast<std::int32_t>(held.size()));
     ASSERT_EQ(twin_.free_cells(), table_.free_cells());
     for (std::int32_t s = 0; s < kSequences; ++s) {
       for (std::int32_t p = 0; p < kPositions; ++p) {

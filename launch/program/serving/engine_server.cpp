@@ -92,7 +92,12 @@ void EngineServer::tell_progress() {
   const auto now = Clock::now();
   if (now - alive_said_ >= kAlive) {
     alive_said_ = now;
-    front_end_.say({{"is", "alive"}, {"progress", head_.progress() + long_lines_.progress()}, {"runs", head_.target().outstanding()}});
+    front_end_.say({{"is", "alive"},
+                    {"progress", head_.progress() + long_lines_.progress()},
+                    {"runs", head_.target().outstanding()},
+                    {"texts", engine_.begun()},
+                    {"cells", engine_.cells()},
+                    {"pauses", engine_.pauses()}});
   }
   if (open_.empty() || now - progress_said_ < kProgress) return;
   for (Open& open : open_) {

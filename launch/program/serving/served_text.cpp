@@ -45,7 +45,8 @@ ServedText::ServedText(JsonLine id, const Submission& submission, const Tokenize
       kept_(static_cast<std::size_t>(submission.request.kept)),
       left_(submission.request.generate),
       seed_(submission.request.sampling.seed),
-      checksum_(submission.request.checksum) {
+      checksum_(submission.request.checksum),
+      times_(submission.times) {
   for (std::size_t i = 0; i < kept_ && !kept_ends_; ++i) {
     const std::int32_t token = submission.request.prompt[prompt_ + i];
     take(token);
@@ -125,6 +126,7 @@ void ServedText::end(const char* reason, const Completion& completion) {
   line["speculation"] = {{"guessed", counters.drafted}, {"accepted", counters.accepted}, {"runs", counters.runs_started}};
   const double decode_s = completion.token_times_s.empty() ? 0 : completion.token_times_s.back();
   line["seconds"] = {{"first_token", completion.first_token_s}, {"prompt", completion.prefill_s}, {"text", decode_s}};
+  if (times_) line["seconds"]["tokens"] = completion.token_times_s;
   if (checksum_) line["logits_checksum"] = fmt::format("{:016x}", completion.logits_checksum);
   say_(line);
 }

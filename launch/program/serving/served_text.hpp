@@ -56,7 +56,7 @@ class ServedText final : public RequestObserver {
   const std::size_t prompt_, kept_;  // tokens
   const std::int32_t left_;          // tokens at most
   const std::uint64_t seed_;
-  const bool checksum_;
+  const bool checksum_, times_;
   bool kept_ends_ = false;
   std::size_t at_ = 0;
   std::string text_;               // that has not been said

@@ -170,6 +170,7 @@ Submission read_submission(const JsonLine& line, const ServedModel& model, const
   request.sampling = sampling_of(line, model);
   read.stops = stops_of(line);
   read.special = read_flag(line, "special", false);
+  read.times = read_flag(line, "token_times", false);
   const std::int32_t most = whole_of(line, "max_tokens", 1, std::numeric_limits<std::int32_t>::max(), kEndless);
   if (field_of(line, "logprobs")) request.logprobs = whole_of(line, "logprobs", 0, kMostAlternatives, 0);
   request.reuse = read_flag(line, "cache", true);

@@ -29,6 +29,7 @@ struct Submission {
   Request request;  ///< its prompt ends with the kept tokens
   std::vector<std::string> stops;
   bool special = false;   ///< control tokens come as text
+  bool times = false;     ///< the end says when each token was known
   bool complete = false;  ///< the kept tokens are all that its schema allows
 };
 

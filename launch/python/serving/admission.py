@@ -69,7 +69,9 @@ class Queue:
             return
         if kind == 'text':
             generation.first = generation.first or time.monotonic()
-            generation.tokens = message.get('at', generation.tokens)
+            tokens = message.get('at', generation.tokens)
+            self.metrics.grown(tokens - generation.tokens)
+            generation.tokens = tokens
         elif kind == 'prompt':
             generation.prompt_tokens, generation.computed = message.get('tokens', 0), message.get('computed', 0)
         generation.inbox.put(generation.index, message)

@@ -48,9 +48,13 @@ async def slots(server, request):
 
 
 async def metrics(server, request):
-    engine, queue = server.engine, server.queue
+    """Of slots and cache, what the engine has said in the last half second."""
+    engine, queue, alive = server.engine, server.queue, server.engine.alive
     text = server.metrics.text({'requests_running': len(queue.running), 'requests_waiting': len(queue.waiting),
-                                'ready': int(engine.state == 'ready'), 'runs_in_flight': engine.alive.get('runs', 0)})
+                                'ready': int(engine.state == 'ready'), 'runs_in_flight': alive.get('runs', 0),
+                                'slots': queue.slots() if engine.ready else 0, 'slots_busy': alive.get('texts', 0),
+                                'cache_cells': engine.ready.get('cache_tokens', 0), 'cache_cells_used': alive.get('cells', 0),
+                                'pauses_total': alive.get('pauses', 0)})
     await request.reply(200, text.encode(), 'text/plain; version=0.0.4; charset=utf-8')
 
 

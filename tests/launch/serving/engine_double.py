@@ -2,7 +2,7 @@
 """Speaks the engine's protocol (docs/serving.md) without a model, for tests of what surrounds it. A token is a byte. The text that answers
 a prompt is what stands in it between the last «say» and «end», or else words that the prompt, the sampling and the seed determine. «wait»
 in a prompt: nothing comes until it is cancelled; «die»: the process ends; «killed»: it says what mpirun's guard says of a killed rank, and
-waits; «named»: it ends as mpirun does; «drop»: the engine cancels it; «slow»: a token every 20 ms.
+waits; «named»: it ends as mpirun does; «drop»: the engine cancels it; «slow»: a token every 20 ms; «paused»: it was paused once.
 ENGINE_SLOTS, ENGINE_CONTEXT and ENGINE_TEMPLATE say what it has; ENGINE_LOADS=wait: it loads until its input ends."""
 import hashlib
 import json
@@ -17,12 +17,17 @@ SLOTS, CONTEXT = int(os.environ.get('ENGINE_SLOTS', 1)), int(os.environ.get('ENG
 TEMPLATE = os.environ.get('ENGINE_TEMPLATE', "{% for m in messages %}<{{ m.role }}>{{ m.content }}</{{ m.role }}>{% endfor %}<assistant>")
 WORDS = 'sea sky stone the a of grüße 你好 king was in tower old red'.split()
 lock = threading.Lock()
+cells, pauses = {}, []  # of the texts that are being generated, by id; a text for each pause
 
 
 def tell(**message):
     with lock:
         sys.stdout.write(json.dumps({'is': message.pop('kind'), **message}) + '\n')
         sys.stdout.flush()
+
+
+def tell_alive():
+    tell(kind='alive', progress=0, texts=len(cells), cells=sum(list(cells.values())), pauses=len(pauses))
 
 
 def text_for(prompt, sampling, count):
@@ -84,9 +89,12 @@ class Engine:
             return
         cached = self.cached(data, request.get('cache', True))
         tell(kind='prompt', id=number, tokens=len(data), cached=cached, computed=len(data) - cached)
+        pauses.extend([number] if '«paused»' in prompt else [])
         room = CONTEXT - len(data)
         text = text_for(prompt, request['sampling'], min(request.get('max_tokens', room), room))
+        cells[number] = len(data)
         reason, sent = self.send(request, text, '«slow»' in prompt, '«wait»' in prompt)
+        del cells[number]
         tell(kind='done', id=number, reason=reason, seed=request['sampling'].get('seed'), speculation={'guessed': 4, 'accepted': 2},
              usage={'prompt_tokens': len(data), 'cached_tokens': cached, 'completion_tokens': sent})
 
@@ -162,8 +170,8 @@ def main():
     if os.environ.get('ENGINE_LOADS') == 'wait':
         sys.stdin.read()
         sys.exit(0)
-    tell(kind='ready', context=CONTEXT, slots=SLOTS, template=TEMPLATE, bos='<s>', eos='</s>', vocab=256, layout='all layers here',
-         ranks=[{'rank': 0, 'host': 'here'}])
+    tell(kind='ready', context=CONTEXT, slots=SLOTS, cache_tokens=SLOTS * CONTEXT, template=TEMPLATE, bos='<s>', eos='</s>', vocab=256,
+         layout='all layers here', ranks=[{'rank': 0, 'host': 'here'}])
     engine = Engine()
     threads = [threading.Thread(target=engine.serve) for _ in range(SLOTS)]
     for thread in threads:
@@ -183,6 +191,5 @@ def main():
 
 
 if __name__ == '__main__':
-    threading.Thread(target=lambda: [tell(kind='alive', progress=0) for _ in iter(lambda: threading.Event().wait(0.5), True)],
-                     daemon=True).start()
+    threading.Thread(target=lambda: [tell_alive() for _ in iter(lambda: threading.Event().wait(0.5), True)], daemon=True).start()
     main()

@@ -258,6 +258,37 @@ TEST(Serving, TokensOfAWhile_areOneLine) {
   EXPECT_EQ(said[2]["at"], 5);
 }
 
+/// Two texts of 90 tokens do not fit into 160 cells: the younger is paused.
+TEST(Serving, SignsOfLife_sayWhatIsGoingOn) {
+  ServedJob job(1, Strategy::kIterative, 2);
+  const std::vector<TokenId> prompt = prompt_ids(job.tokenizer(), kTale);
+  const int texts = 3, tokens = 90 - static_cast<int>(prompt.size());
+  for (int id = 0; id < texts; ++id)
+    job.lines.send({{"do", "submit"}, {"id", id}, {"prompt", prompt}, {"max_tokens", tokens}, {"sampling", {{"ignore_eos", true}}}});
+  job.until([&] { return !job.lines.alive.is_null(); });
+  EXPECT_EQ(job.lines.alive["texts"], 2);
+  EXPECT_EQ(job.lines.alive["cells"], 2 * prompt.size());
+  EXPECT_EQ(job.lines.alive["pauses"], 0);
+  const auto ended = [&](int id) { return !answer_of(job.lines.said, id).end.is_null(); };
+  job.until([&] { return ended(0) && ended(1) && ended(2); });
+  job.lines.alive = nullptr;
+  job.until([&] { return !job.lines.alive.is_null(); });
+  EXPECT_EQ(job.lines.alive["texts"], 0);
+  EXPECT_EQ(job.lines.alive["cells"], 0) << "what is kept of texts that have ended does not count";
+  EXPECT_GT(job.lines.alive["pauses"], 0);
+  EXPECT_EQ(answer_of(job.lines.said, 1).ids, answer_of(job.lines.said, 0).ids);
+}
+
+TEST(Serving, TimesOfTokens_areSaidIfAskedFor) {
+  ServedJob job(1);
+  EXPECT_FALSE(job.ask({{"prompt", kTale}, {"max_tokens", 5}}).end["seconds"].contains("tokens"));
+  const Json seconds = job.ask({{"prompt", kTale}, {"max_tokens", 5}, {"token_times", true}}).end["seconds"];
+  ASSERT_EQ(seconds["tokens"].size(), 5u);
+  EXPECT_EQ(seconds["tokens"][0], 0);
+  EXPECT_TRUE(std::ranges::is_sorted(seconds["tokens"].get<std::vector<double>>()));
+  EXPECT_EQ(seconds["tokens"][4], seconds["text"]);
+}
+
 TEST(Serving, TooMuch_isAnErrorOfItsRequest) {
   ServedJob job(1);
   const auto message = [&](Json line, const Json& id) {

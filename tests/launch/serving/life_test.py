@@ -24,8 +24,11 @@ class Together(scene.Scene):
     def is_busy(self):
         return not self.slots_idle()
 
+    def metric(self, name):
+        return int(self.server.ask('GET', '/metrics').data.decode().split(f'\nyamata_{name} ')[1].split()[0])
+
     def waiting(self):
-        return int(self.server.ask('GET', '/metrics').data.decode().split('\nyamata_requests_waiting ')[1].split()[0])
+        return self.metric('requests_waiting')
 
     def test_texts_are_the_same_alone_and_at_once(self):
         texts = [f'text {i}' for i in range(4)]
@@ -56,6 +59,31 @@ class Together(scene.Scene):
             client.close()
         self.wait_until(self.slots_idle)
         self.assertEqual(self.server.chat().status, 200)
+
+    def test_metrics_say_what_is_generated_and_what_waits(self):
+        self.assertEqual((self.metric('slots'), self.metric('cache_cells')), (2, 2 * 4096))
+        names, texts, pauses = ('requests_running', 'requests_waiting', 'slots_busy'), [], self.metric('pauses_total')
+        for is_now in (1, 0, 1), (2, 0, 2), (2, 1, 2):
+            texts.append(self.server.socket())
+            texts[-1].sendall(scene.request(WAIT))
+            self.wait_until(lambda: tuple(map(self.metric, names)) == is_now)
+        self.assertEqual(self.metric('cache_cells_used'), 2 * len('<user>«wait»</user><assistant>'.encode()))
+        for text in texts:
+            text.close()
+        self.wait_until(lambda: tuple(map(self.metric, (*names, 'cache_cells_used'))) == (0, 0, 0, 0))
+        self.server.chat('«paused»')
+        self.wait_until(lambda: self.metric('pauses_total') == pauses + 1)
+
+    def test_tokens_are_counted_while_a_text_grows_and_each_once(self):
+        before = self.metric('completion_tokens_total')
+        with self.server.socket() as client:
+            client.sendall(scene.request({'messages': [{'role': 'user', 'content': '«slow»'}], 'stream': True}))
+            self.wait_until(lambda: self.metric('completion_tokens_total') > before)
+            self.assertTrue(self.is_busy())
+        self.wait_until(self.slots_idle)
+        before = self.metric('completion_tokens_total')
+        tokens = [self.server.chat('Hi', **more).json()['usage']['completion_tokens'] for more in ({'max_tokens': 30}, {'stop': [' ']})]
+        self.assertEqual(self.metric('completion_tokens_total'), before + sum(tokens))
 
     def test_what_the_engine_cancels_by_itself_is_no_answer(self):
         answer = self.server.chat('«drop»')

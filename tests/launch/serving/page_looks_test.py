@@ -112,6 +112,24 @@ class Looks(PageCase):
         self.browser.click('#show-cluster')
         self.assertFalse(self.browser.value("document.querySelector('#cluster').checkVisibility()"))
 
+    def figure(self, name):
+        its = f"[...document.querySelectorAll('#figures > div')].find(it => it.innerText.startsWith('{name}'))"
+        return f"{its}?.querySelector('b').innerText"
+
+    def test_slots_queue_cache_and_speed_of_all(self):
+        self.browser.until(f"{self.figure('Answers in progress')} === '0 of 1'")
+        for name in 'Requests waiting', 'Cache in use', 'Pauses':
+            self.assertIsNone(self.browser.value(self.figure(name)))
+        self.server.metrics = ('yamata_requests_waiting 3\nyamata_cache_cells 8192\nyamata_cache_cells_used 2048\n'
+                               'yamata_pauses_total 2\n')
+        self.write('slow please')
+        for name, value in (('Answers in progress', '1 of 1'), ('Requests waiting', '3'), ('Cache in use', '25 % of 8192 tokens'),
+                            ('Pauses for lack of cache', '2')):
+            self.browser.until(f"{self.figure(name)} === '{value}'")
+        self.browser.until(f"Number({self.figure('Tokens/s')}) > 0")
+        self.server.tokens += 1000000  # of other texts
+        self.browser.until(f"Number({self.figure('Tokens/s')}) > 1000")
+
     def test_in_a_narrow_window_the_cluster_covers_the_chat_only_while_one_looks_at_it(self):
         shown = "!document.querySelector('#cluster').hidden"
         self.assertTrue(self.browser.value(shown))

@@ -28,13 +28,18 @@ struct Lines final : FrontEnd {
   void say_text(std::string text) override {
     const Json message = Json::parse(text);
     // Signs of life are not answers.
-    if (message["is"] != "alive" && message["is"] != "prompt") said.push_back(message);
+    if (message["is"] == "alive") {
+      alive = message;
+    } else if (message["is"] != "prompt") {
+      said.push_back(message);
+    }
   }
   bool output_lost() const override { return lost; }
   void send(const Json& line) { sent.push_back(line.dump()); }
 
   std::deque<std::string> sent;
   std::vector<Json> said;
+  Json alive;  // the last sign of life
   bool ended = false, lost = false;
 };
 
@@ -63,8 +68,8 @@ inline Answer answer_of(const std::vector<Json>& said, const Json& id) {
 
 class ServedJob {
  public:
-  explicit ServedJob(int ranks, Strategy strategy = Strategy::kIterative)
-      : cluster_(options_of(strategy), ranks), text_(text_of(strategy)) {
+  explicit ServedJob(int ranks, Strategy strategy = Strategy::kIterative, int slots = 1)
+      : cluster_(options_of(strategy), ranks), text_(text_of(strategy, slots)) {
     Job& job = cluster_.job();
     job.open();
     tokenizer_ = Tokenizer::load(job.rank().models().target().file);
@@ -112,8 +117,9 @@ class ServedJob {
     options.cache.context = 96;
     return options;
   }
-  static ExpectedText text_of(Strategy strategy) {
+  static ExpectedText text_of(Strategy strategy, int slots) {
     ExpectedText text{.prompt_tokens = 24, .generate = 24};
+    text.slots = slots;
     text.speculation.policy.name = strategy == Strategy::kIterative ? "chain" : "best-first";
     text.kept_texts = 4;
     text.cache_tokens = 160;

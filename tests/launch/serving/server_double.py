@@ -67,7 +67,7 @@ PROPS = {'model_alias': 'SmolLM2-135M-Instruct', 'total_slots': 1, 'layout': 'pi
 class Double(http.server.ThreadingHTTPServer):
     """`bodies`: the chat requests that came; `left`: how many clients went away before the end of an answer. `go_on`: an Event; while it is
     cleared, the answers to "slow" wait after their first words. `loaded`: the share of the model; below 1 it
-    loads. `looks`: how often /health was asked. `props`: what /props answers.
+    loads. `looks`: how often /health was asked. `props`: what /props answers. `metrics`: more lines of /metrics.
     `response`: which one its slot makes. `pause_s`: seconds between two words."""
     daemon_threads = True
 
@@ -76,6 +76,7 @@ class Double(http.server.ThreadingHTTPServer):
         self.key, self.bodies, self.left, self.loaded, self.pause_s = key, [], 0, 1.0, 0
         self.go_on, self.busy, self.tokens, self.growing = threading.Event(), 0, 0, 0
         self.went, self.looks, self.props, self.response = threading.Semaphore(0), 0, PROPS, 'chatcmpl-1'
+        self.metrics = ''
         self.url = f'http://127.0.0.1:{self.server_address[1]}'
 
     def __enter__(self):
@@ -131,10 +132,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return self.send(200, known[path]) if path in known else self.refuse(404, f'there is no {path}')
 
     def metrics(self):
-        tokens = self.server.tokens
+        tokens = self.server.tokens + self.server.growing
         return (f'# TYPE yamata_completion_tokens_total counter\nyamata_completion_tokens_total {tokens}\n'
                 f'yamata_guesses_total {2 * tokens}\nyamata_guesses_accepted_total {tokens}\n'
-                f'yamata_runs_in_flight {3 if self.server.busy else 0}\n')
+                f'yamata_runs_in_flight {3 if self.server.busy else 0}\n{self.server.metrics}')
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers['content-length'])))

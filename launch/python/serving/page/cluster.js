@@ -1,8 +1,8 @@
 // The picture of the cluster, and how far an answer is.
 
-const HISTORY = 60;
-const rates = [];
-let timer = 0, previous = null, ready = false;
+const HISTORY = 60, RATE_MS = 5000;
+const rates = [], samples = [];
+let timer = 0, ready = false;
 
 /** The first and last layer of a rank, from "0-9", "3" or ""; null: it holds none. */
 function layersOf(rank) {
@@ -53,15 +53,37 @@ function curve(values) {
     make('polyline', {class: 'curve', points}));
 }
 
+/** Notes how many tokens have been generated, by all answers; returns how many came per second in the last seconds. */
+function measureRate(tokens) {
+  const now = performance.now(), before = samples.at(-1);
+  const since = sample => Math.max(0, (tokens - sample.tokens) / ((now - sample.now) / 1000));
+  if (before) rates.push(since(before));
+  rates.splice(0, rates.length - HISTORY);
+  samples.push({tokens, now});
+  while (samples.length > 2 && now - samples[1].now >= RATE_MS) samples.shift();
+  return before ? since(samples[0]) : 0;
+}
+
+/** How many slots are busy, and how much of the cache. */
+function slotFigures(slots, metrics) {
+  const {yamata_requests_waiting: waiting, yamata_cache_cells: cells, yamata_cache_cells_used: used = 0} = metrics;
+  const busy = slots.filter(slot => slot.is_processing).length, parts = [];
+  if (slots.length) parts.push(figure('Answers in progress', `${busy} of ${slots.length}`));
+  if (waiting) parts.push(figure('Requests waiting', String(waiting)));
+  if (cells) {
+    const meter = bar(cells, [0, used]);
+    meter.classList.add('meter');
+    parts.push(figure('Cache in use', `${Math.round(100 * used / cells)} % of ${tokensOf(cells)}`, meter));
+  }
+  if (metrics.yamata_pauses_total) parts.push(figure('Pauses for lack of cache', String(metrics.yamata_pauses_total)));
+  return parts;
+}
+
 function showFigures(slots, metrics) {
-  const now = performance.now(), busy = slots.filter(slot => slot.is_processing), parts = [];
-  // What is counted at the end of an answer, and what its slot says until then.
-  const tokens = busy.reduce((sum, slot) => sum + decodedOf(slot), metrics.yamata_completion_tokens_total ?? 0);
+  const busy = slots.filter(slot => slot.is_processing), parts = [];
   if (metrics.yamata_completion_tokens_total !== undefined) {
-    if (previous) rates.push(Math.max(0, (tokens - previous.tokens) / ((now - previous.now) / 1000)));
-    rates.splice(0, rates.length - HISTORY);
-    previous = {tokens, now};
-    parts.push(figure('Tokens/s', (rates.at(-1) ?? 0).toFixed(1), rates.some(rate => rate) && curve(rates)));
+    const rate = measureRate(metrics.yamata_completion_tokens_total);
+    parts.push(figure('Tokens/s', rate.toFixed(1), rates.some(one => one) && curve(rates)));
   }
   if (metrics.yamata_runs_in_flight !== undefined) {
     const runs = busy.length ? metrics.yamata_runs_in_flight : 0; // what is counted twice a second may be older
@@ -74,9 +96,7 @@ function showFigures(slots, metrics) {
     meter.classList.add('meter');
     parts.push(figure('Guesses accepted', `${Math.round(100 * accepted / guesses)} % of ${guesses}`, meter));
   }
-  if (slots.length) parts.push(figure('Answers in progress', `${busy.length} of ${slots.length}`));
-  if (metrics.yamata_requests_waiting) parts.push(figure('Requests waiting', String(metrics.yamata_requests_waiting)));
-  $('figures').replaceChildren(...parts);
+  $('figures').replaceChildren(...parts, ...slotFigures(slots, metrics));
 }
 
 /** Says how far the answer is. */

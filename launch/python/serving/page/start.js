@@ -54,8 +54,7 @@ async function describe() {
 /** Waits for the model, also when the server is back, and says what it is. */
 async function connect() {
   ready = false;
-  rates.length = 0;
-  previous = null;
+  rates.length = samples.length = 0;
   showFigures([], {});
   await untilLoaded();
   ready = true;
