@@ -6,7 +6,7 @@ from . import cuda
 from .plan_values import as_list
 
 VALUES = {'tokens', 'temperature', 'seed', 'repeats', 'deadline_s'}
-TABLES = {'models', 'clusters', 'strategies', 'programs', 'prompts', 'commands', 'sweep'}
+TABLES = {'models', 'clusters', 'strategies', 'programs', 'prompts', 'commands', 'sweep', 'load'}
 
 # Tables whose entries have flags: those that name a file.
 FILE_FLAGS = {'commands': ('-f',), 'strategies': ('--heads', '--datastore', '-md')}

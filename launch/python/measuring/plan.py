@@ -10,22 +10,16 @@ import re
 import shlex
 import tomllib
 
-from emulation import flags as emulated
-
-from . import full_grid, prompts
+from . import clusters, full_grid, prompts, workload
 from common import places
 from common.files import reading
-from common.flags import Parser
 from .plan_values import (MAX_RUNS, MAX_SEED, MAX_TOKENS, SWEPT, as_list, flag_of, is_temperature, number, refuse_given, refuse_unknown,
                           refuse_unprintable, require_text, run_flags, table_of, values, whole_number, whole_numbers, words_of)
 from common.problem import Problem
-from .summary import SETUP
+from .summary import LOAD, SETUP
 
-EMULATE = str(places.LAUNCH / 'emulate')
 TOP_KEYS = {'yamata', 'models', 'clusters', 'strategies', 'programs', 'prompts', 'sweep', 'flags', 'tokens', 'temperature', 'seed',
-            'repeats', 'deadline_s', 'baseline', 'commands', 'chat'}
-CLUSTER_KINDS = {'hostfile': {'hostfile', 'ranks', 'mpirun'}, 'hosts': {'hosts', 'cpu', 'rate', 'delay', 'emulate'},
-                 'slurm': {'slurm', 'ranks', 'srun'}, 'ranks': {'ranks', 'mpirun'}}
+            'repeats', 'deadline_s', 'baseline', 'commands', 'chat', 'load'}
 COMMAND = 'give one, such as "other -m {target} -f {prompt_file} -n {tokens}"'
 OWN_COLUMNS = {'run', 'error', 'same_text', 'wall_s', 'load_before', 'date', 'fingerprint', 'command'}  # of results.csv
 
@@ -39,6 +33,7 @@ class Run:
     deadline_s: float
     tokens_per_s: str | None = None  # regular expressions, for a program that does not write Yamata's JSON
     figures: tuple = ()
+    workload: 'workload.Workload | None' = None  # the command is an engine, and `columns` say with what it is loaded
 
     @property
     def id(self):
@@ -47,14 +42,21 @@ class Run:
     @property
     def fingerprint(self):
         """Changes if the same configuration means a different command or prompt."""
-        return digest([self.command, self.prompt.complete('{answer}'), self.tokens_per_s, self.figures])
+        return digest([self.command, self.prompt.complete('{answer}'), self.tokens_per_s, self.figures,
+                       *([self.workload.meaning] if self.workload else [])])
 
     @property
     def label(self):
         c = self.columns
         swept = ' '.join(f'{key} {value}' for key, value in c.items() if key.startswith('-'))
-        return ' '.join(str(part) for part in (c['model'], c['cluster'], c['strategy'], swept, c['prompt'], f'n={c["tokens"]}',
+        at_once = f'{c["concurrency"]} at once' if c.get('concurrency') else f'{c["rate"]} a second' if c.get('rate') else ''
+        return ' '.join(str(part) for part in (c['model'], c['cluster'], c['strategy'], swept, c['prompt'], f'n={c["tokens"]}', at_once,
                                                f'repeat {c["repeat"] + 1}') if part)
+
+    @property
+    def session(self):
+        """Runs with the same session are levels of one engine. Others have one of their own."""
+        return [(key, value) for key, value in self.columns.items() if key not in LOAD] if self.workload else self.id
 
 
 def digest(value):
@@ -89,59 +91,6 @@ def load(path, full=False):
         plan = Plan(toml)
         plan.left_out = left_out
         return plan
-
-
-def clusters_of(tables):
-    """(name, nodes or '', launching words) of every cluster; a list of ranks or hosts is one cluster for each."""
-    for name, table in tables.items():
-        kind = next((kind for kind in CLUSTER_KINDS if isinstance(table, dict) and kind in table), None)
-        if kind is None:
-            raise Problem(f'clusters.{name} does not say where to run; give ranks = 4, hostfile = "...", hosts = 8 (emulated) '
-                          'or slurm = true')
-        refuse_unknown(f'clusters.{name}', table, CLUSTER_KINDS[kind] | {'flags', 'strategies'})
-        key = 'hosts' if kind == 'hosts' else 'ranks'
-        counts = as_list(table.get(key, ''))
-        if not counts:
-            raise Problem(f'clusters.{name}: {key} has no values')
-        if 'hostfile' in table:
-            require_text(f'clusters.{name}: hostfile', table['hostfile'], 'give the name of a file')
-        if table.get('slurm', True) is not True:
-            raise Problem(f'clusters.{name}: slurm is {table["slurm"]!r}; write slurm = true, or leave it out')
-        for count in counts:
-            if key in table:
-                whole_number(f'clusters.{name}: {key}', count)
-            words = launching(kind, count, table, name)
-            flags = run_flags(f'clusters.{name}.flags', table.get('flags', []))
-            yield f'{name}-{count}' if len(counts) > 1 else name, name, count, words, flags
-
-
-class EmulatedFlags(Parser):
-    """Reads the flags of launch/emulate; bad ones are a Problem."""
-
-    def error(self, message):
-        raise Problem(message.removeprefix('argument '))
-
-
-def emulating(name, words):
-    try:
-        emulated.parse([*words, '--', 'true'], parser_class=EmulatedFlags)
-    except Problem as problem:
-        raise Problem(f'clusters.{name}: {problem}') from None
-    return [EMULATE, *words, '--']
-
-
-def launching(kind, count, table, name):
-    extra = lambda key, fallback: words_of(f'clusters.{name}.{key}', table.get(key, fallback))
-    if kind == 'hosts':
-        limits = [word for key in ('cpu', 'rate', 'delay') if key in table
-                  for word in (f'--{key}', ','.join(map(str, as_list(table[key]))))]
-        return emulating(name, ['--hosts', str(count), *limits, *extra('emulate', [])])
-    if kind == 'slurm':  # one rank per node, unless `srun` says otherwise
-        return ['srun', *(['-N', str(count), '-n', str(count)] if count != '' else []), *extra('srun', [])]
-    ranks = ['-np', str(count)] if count != '' else []
-    if kind == 'hostfile':
-        return ['mpirun', '--hostfile', table['hostfile'], *ranks, *extra('mpirun', ['--map-by', 'node', '--bind-to', 'none'])]
-    return [] if count == 1 else ['mpirun', '--oversubscribe', *ranks, *extra('mpirun', ['--bind-to', 'none'])]
 
 
 def sweeps_of(table):
@@ -246,14 +195,18 @@ class Plan:
         self.yamata = require_text('yamata', toml.get('yamata', places.named_program()), 'give the name of the program')
         self.flags = run_flags('flags', toml.get('flags', []))
         self.deadline_s = number(toml, 'deadline_s', 600, 0.01)
+        self.workload = workload.read(table_of(toml, 'load', '[load]')) if 'load' in toml else None
         self.tokens = whole_numbers(toml, 'tokens', 64, 1, MAX_TOKENS)
+        if self.workload:
+            workload.refuse_others(toml)
+            self.tokens = [' '.join(map(str, self.workload.answer_tokens))]
         self.temperatures = values(toml, 'temperature', 0, is_temperature, 'a number from 0 up')
         self.seeds = whole_numbers(toml, 'seed', 0, 0, MAX_SEED)
         self.repeats = whole_number('repeats', toml.get('repeats', 3))
         self.models = toml['models']
         check_models(self.models)
-        self.clusters = list(clusters_of(toml['clusters']))
-        self.prompts = list(prompts.read_all(toml['prompts']))
+        self.clusters = list(clusters.clusters_of(toml['clusters']))
+        self.prompts = list((workload.sources if self.workload else prompts.read_all)(toml['prompts']))
         self.chat = flag_of('', toml, 'chat', False)
         self.check_chat()
         self.sweeps = sweeps_of(table_of(toml, 'sweep', '[sweep]'))
@@ -302,6 +255,7 @@ class Plan:
         """Raises Problem for too many runs, before there is a list of them."""
         ways = sum(len(sweeps) for name, table, sweeps, _ in self.ways for cluster in self.clusters if self.runs_on(name, table, cluster))
         count = ways * math.prod(map(len, (self.models, self.tokens, self.temperatures, self.seeds, self.prompts))) * self.repeats
+        count *= len(self.workload.levels) if self.workload else 1
         if count > MAX_RUNS:
             raise Problem(f'there are {count} runs; give fewer values or repeats, for at most {MAX_RUNS}')
 
@@ -340,14 +294,14 @@ class Plan:
             for name, table, sweeps, flags in self.ways:
                 if not self.runs_on(name, table, cluster):
                     continue
-                for swept in sweeps:
+                for swept, level in itertools.product(sweeps, self.workload.levels if self.workload else [{}]):
                     columns = {'model': model, 'cluster': cluster[0], 'nodes': cluster[2], 'strategy': name,
                                'ablation_of': table.get('ablation_of', ''), 'prompt': prompt.name, 'kind': prompt.kind, 'tokens': tokens,
-                               'temperature': temperature, 'seed': seed, **swept}
+                               'temperature': temperature, 'seed': seed, **level, **swept}
                     refuse_columns(name, table.get('figures', {}), columns)
                     command = self.command(columns, cluster, prompt, name, table, swept, flags)
                     yield Run(columns, tuple(command), prompt, self.deadline_s, table.get('tokens_per_s'),
-                              tuple(table.get('figures', {}).items()))
+                              tuple(table.get('figures', {}).items()), self.workload)
 
     def command(self, columns, cluster, prompt, name, table, swept, flags):
         _, _, nodes, launch, cluster_flags = cluster
@@ -360,6 +314,8 @@ class Plan:
             return filled(f'programs.{name}', table.get('command'), known)
         drafting = [word for draft in drafts for word in ('-md', draft)] if table.get('draft', True) else []
         more = [*['--chat'] * self.chat, *self.flags, *cluster_flags, *flags, *swept_words(swept)]
+        if self.workload:
+            return [*launch, self.yamata, 'engine', '-m', model['target'], *drafting, *more]
         samples = columns['temperature'] > 0 or any(word.split('=')[0] == '--temp' for word in more)
         seed = ['-s', str(columns['seed'])] if samples else []  # greedy decoding warns of a seed
         return [*launch, self.yamata, 'run', '-m', model['target'], *drafting, '-f', '{prompt_file}', '-n', str(columns['tokens']),
@@ -373,15 +329,22 @@ class Plan:
                 raise Problem(f'{what} would be run twice; give each value once, and use repeats')
             seen.add(run.id)
 
-    def runs(self):
-        """All runs, repeat by repeat. Each repeat begins with a different setup, and each setup with a different strategy, so that none is
-        always first. Runs that are compared stay together."""
-        setup_of = lambda run: [run.columns[key] for key in (*SETUP, 'prompt')]
-        setups = [list(runs) for _, runs in itertools.groupby(self.configured, setup_of)]
+    def sessions(self):
+        """Lists of runs, repeat by repeat: the levels of one engine, or a single run. Each repeat begins with a different setup, each setup
+        with a different strategy, and each engine with a different level, so that none is always first. Runs that are compared stay
+        together."""
+        setup_of = lambda runs: [runs[0].columns[key] for key in (*SETUP, 'prompt')]
+        sessions = [list(runs) for _, runs in itertools.groupby(self.configured, lambda run: run.session)]
+        setups = [list(ways) for _, ways in itertools.groupby(sessions, setup_of)]
         for repeat in range(self.repeats):
             for setup in turned(setups, repeat, self.repeats):
-                for run in turned(setup, repeat, self.repeats):
-                    yield dataclasses.replace(run, columns={**run.columns, 'repeat': repeat})
+                for session in turned(setup, repeat, self.repeats):
+                    yield [dataclasses.replace(run, columns={**run.columns, 'repeat': repeat})
+                           for run in turned(session, repeat, self.repeats)]
+
+    def runs(self):
+        """All runs in their order."""
+        return itertools.chain.from_iterable(self.sessions())
 
 
 def turned(items, turn, turns):

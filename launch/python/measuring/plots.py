@@ -275,7 +275,9 @@ def write(pictures, folder):
 
 def draw(rows, folder):
     """Writes every figure as PNG and SVG; returns their names."""
+    from . import load_plot  # which needs this module
+    figures = load_plot.every(rows) if summary.loads(rows) else Figures(rows).every()
     pictures = {re.sub(r'[^\w.-]+', '_', name): pictures_of(figure, dpi=130, bbox_inches='tight')
-                for name, figure in Figures(rows).every() if figure is not None}
+                for name, figure in figures if figure is not None}
     write(pictures, folder)
     return list(pictures)

@@ -4,6 +4,7 @@ import statistics
 
 SETUP = ('model', 'cluster', 'tokens', 'temperature', 'seed')
 PAIRED = (*SETUP, 'prompt', 'repeat')
+LOAD = ('concurrency', 'rate')  # columns of experiments with [load]
 
 
 def number(row, key):
@@ -24,6 +25,11 @@ def good(rows):
 def swept(rows):
     """The flags that the experiment swept: columns that begin with a dash."""
     return [key for key in (rows[0] if rows else {}) if key.startswith('-')]
+
+
+def loads(rows):
+    """The columns that say with what engines were loaded; empty: they were not."""
+    return [key for key in LOAD if rows and key in rows[0]]
 
 
 def varying(rows, keys):
@@ -49,10 +55,11 @@ def spread(values):
 def ratios(rows, all_rows, baseline, key='decode_tokens_per_s'):
     """Of every row, its figure divided by that of the baseline strategy in the same repeat, with the same prompt and cluster. If the
     baseline was swept, too, the values must be the same; rows without such a baseline are left out."""
-    base = grouped([row for row in good(all_rows) if row['strategy'] == baseline and number(row, key)], PAIRED)
+    paired = (*PAIRED, *loads(all_rows))
+    base = grouped([row for row in good(all_rows) if row['strategy'] == baseline and number(row, key)], paired)
     flags, found = swept(all_rows), []
     for row in good(rows):
-        others = base.get(tuple(row[k] for k in PAIRED), [])
+        others = base.get(tuple(row[k] for k in paired), [])
         alike = [other for other in others if all(other[flag] == row[flag] for flag in flags)]
         values = numbers(alike or [other for other in others if not any(other[flag] for flag in flags)], key)
         if values and number(row, key) is not None:
@@ -78,11 +85,15 @@ def same_text(rows):
 
 def table(rows, baseline=''):
     """The rows as a Markdown table."""
-    keys = [*SETUP, 'strategy', *swept(rows), 'kind']
+    keys = [*SETUP, 'strategy', *swept(rows), *loads(rows), 'kind']
     shown = [key for key in varying(rows, keys) if key != 'strategy']
     shown.insert(sum(key in SETUP for key in shown), 'strategy')
     figures = [('tokens/s', 'decode_tokens_per_s', 1), ('TTFT ms', 'ttft_s', 1000), ('ITL ms (median)', 'itl_p50_s', 1000),
                ('accepted', 'acceptance_rate', 1), ('tokens/run', 'tokens_per_target_run', 1)]
+    if loads(rows):
+        figures = [('tokens/s', 'decode_tokens_per_s', 1), *(
+            (f'{name} ms ({share})', f'{key}_{share}_s', 1000) for name, key in (('first token', 'first_token'), ('ITL', 'itl'))
+            for share in ('p50', 'p95', 'p99')), ('pauses', 'pauses', 1)]
     figures = [figure for figure in figures if any(numbers(rows, figure[1]))]
     heads = [*shown, 'runs', 'failed', *(name for name, _, _ in figures)]
     if baseline:

@@ -12,8 +12,10 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / 'launch/python'))
 import start  # noqa: F401
 
-# Writes the JSON of a run. Strategies: hang never ends, has a child and ignores requests to end; fail crashes; others write different
-# texts.
+ENGINE = ROOT / 'tests/launch/serving/engine_double.py'
+
+# As an engine, it is the double of the tests of launch/serve. Else writes the JSON of a run. Strategies: hang never ends, has a child and
+# ignores requests to end; fail crashes; others write different texts.
 FAKE = f'''#!{sys.executable}
 import json, os, signal, sys, time
 if sys.argv[1] == '--version':
@@ -21,6 +23,9 @@ if sys.argv[1] == '--version':
 if sys.argv[-1] == '--help':
     sys.exit("yamata: '--draf' is not a flag" if '--draf' in sys.argv else 0)
 value = lambda flag: sys.argv[sys.argv.index(flag) + 1]
+if sys.argv[1] == 'engine':
+    print('engine', file=open('calls', 'a'))
+    os.execv(sys.executable, [sys.executable, '{ENGINE}', *sys.argv[1:]])
 if sys.argv[1] in ('acceptance', 'profile', 'simulate'):
     print(sys.argv[1], file=open('calls', 'a'))
     if '--bad' in sys.argv:

@@ -3,18 +3,23 @@
 a prompt is what stands in it between the last «say» and «end», or else words that the prompt, the sampling and the seed determine. «wait»
 in a prompt: nothing comes until it is cancelled; «die»: the process ends; «killed»: it says what mpirun's guard says of a killed rank, and
 waits; «named»: it ends as mpirun does; «drop»: the engine cancels it; «slow»: a token every 20 ms; «paused»: it was paused once.
-ENGINE_SLOTS, ENGINE_CONTEXT and ENGINE_TEMPLATE say what it has; ENGINE_LOADS=wait: it loads until its input ends."""
+ENGINE_SLOTS, ENGINE_CONTEXT and ENGINE_TEMPLATE say what it has; ENGINE_LOADS=wait: it loads until its input ends, hang: for ever;
+ENGINE_IGNORES_SIGTERM; ENGINE_ALIVE_S: how often it says that it lives. Requests are counted from 1: those of ENGINE_PAUSES are paused and
+get another text than they should, at that of ENGINE_DIES the process ends."""
 import hashlib
 import json
 import os
 import queue
 import random
 import re
+import signal
 import sys
 import threading
 
 SLOTS, CONTEXT = int(os.environ.get('ENGINE_SLOTS', 1)), int(os.environ.get('ENGINE_CONTEXT', 4096))
 TEMPLATE = os.environ.get('ENGINE_TEMPLATE', "{% for m in messages %}<{{ m.role }}>{{ m.content }}</{{ m.role }}>{% endfor %}<assistant>")
+ALIVE_S = float(os.environ.get('ENGINE_ALIVE_S', 0.5))
+PAUSES, DIES = os.environ.get('ENGINE_PAUSES', '').split(), int(os.environ.get('ENGINE_DIES', 0))
 WORDS = 'sea sky stone the a of grüße 你好 king was in tower old red'.split()
 lock = threading.Lock()
 cells, pauses = {}, []  # of the texts that are being generated, by id; a text for each pause
@@ -47,7 +52,7 @@ def text_for(prompt, sampling, count):
 class Engine:
     def __init__(self):
         self.cancelled, self.work, self.known = set(), queue.Queue(), []
-        self.lines = queue.Queue()
+        self.submitted = 0
 
     def cached(self, data, wanted):
         best = max((len(os.path.commonprefix([data, old])) for old in self.known), default=0) if wanted else 0
@@ -89,14 +94,16 @@ class Engine:
             return
         cached = self.cached(data, request.get('cache', True))
         tell(kind='prompt', id=number, tokens=len(data), cached=cached, computed=len(data) - cached)
-        pauses.extend([number] if '«paused»' in prompt else [])
+        pauses.extend([number] if '«paused»' in prompt or request['wrong'] else [])
         room = CONTEXT - len(data)
-        text = text_for(prompt, request['sampling'], min(request.get('max_tokens', room), room))
+        text = text_for(prompt + '!' * request['wrong'], request['sampling'], min(request.get('max_tokens', room), room))
         cells[number] = len(data)
         reason, sent = self.send(request, text, '«slow»' in prompt, '«wait»' in prompt)
         del cells[number]
+        times = {'seconds': {'tokens': [.01 * i for i in range(sent)]}} if request.get('token_times') else {}
+        usage = {'prompt_tokens': len(data), 'cached_tokens': cached, 'completion_tokens': sent}
         tell(kind='done', id=number, reason=reason, seed=request['sampling'].get('seed'), speculation={'guessed': 4, 'accepted': 2},
-             usage={'prompt_tokens': len(data), 'cached_tokens': cached, 'completion_tokens': sent})
+             usage=usage, **times)
 
     def send(self, request, text, slow, wait):
         """(reason, tokens)."""
@@ -139,7 +146,10 @@ class Engine:
             tell(kind='error', message='no JSON object')
             return True
         if kind == 'submit':
-            self.work.put(message)
+            self.submitted += 1
+            if self.submitted == DIES:
+                os._exit(3)
+            self.work.put(message | {'wrong': str(self.submitted) in PAUSES})
         elif kind == 'cancel':
             self.cancelled.add(message['id'])
         elif kind == 'tokenize':
@@ -165,11 +175,15 @@ def main():
         sys.exit(2)
     if '--porrt' in sys.argv:
         sys.exit("yamata: '--porrt' is not a flag; 'yamata engine --help' lists them")
+    if 'ENGINE_IGNORES_SIGTERM' in os.environ:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     tell(kind='joined', rank=0, host='here')
     tell(kind='loading', share=0.5)
     if os.environ.get('ENGINE_LOADS') == 'wait':
         sys.stdin.read()
         sys.exit(0)
+    if os.environ.get('ENGINE_LOADS') == 'hang':
+        threading.Event().wait()
     tell(kind='ready', context=CONTEXT, slots=SLOTS, cache_tokens=SLOTS * CONTEXT, template=TEMPLATE, bos='<s>', eos='</s>', vocab=256,
          layout='all layers here', ranks=[{'rank': 0, 'host': 'here'}])
     engine = Engine()
@@ -191,5 +205,5 @@ def main():
 
 
 if __name__ == '__main__':
-    threading.Thread(target=lambda: [tell_alive() for _ in iter(lambda: threading.Event().wait(0.5), True)], daemon=True).start()
+    threading.Thread(target=lambda: [tell_alive() for _ in iter(lambda: threading.Event().wait(ALIVE_S), True)], daemon=True).start()
     main()
