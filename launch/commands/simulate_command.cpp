@@ -29,7 +29,6 @@ namespace yamata {
 namespace {
 
 using simulation::Nanoseconds;
-using simulation::Outcome;
 using simulation::Scenario;
 using simulation::TextOptions;
 using Numbers = SimulatedNumbers;
@@ -235,44 +234,17 @@ Scenario Simulator::scenario(Shape shape, const std::string& strategy, const Num
   s.text = {0, numbers.acceptance, numbers.among_first_four(), flags_.over_confidence.value_or(0), TextOptions{}.vocabulary};
   s.prompt = numbers.prompt;
   s.requests = flags_.requests;
+  s.requests_per_s = flags_.requests_per_s;
+  s.slots = flags_.slots;
   s.recording = numbers.text;
-  s.decode = decode_options(*find_strategy(strategy), flags_.speculation, flags_.batch, numbers.generate,
-                            numbers.prompt + numbers.generate + flags_.requests - 1, {});
-  require(s.requests == 1 || !s.states, "--requests", "1 for a model with states, which generates one text at a time");
+  s.decode =
+      decode_options(*find_strategy(strategy), flags_.speculation, flags_.batch, numbers.generate, numbers.prompt + numbers.generate, {});
+  require(s.slots == 1 || !s.states, "--slots", "1 for a model with states, which generates one text at a time");
   if (s.states) limit_guesses(s.decode, static_cast<int>(s.groups.size()));
   s.decode.lookup = s.decode.lookup && numbers.text;  // a random text has no repetitions
   if (const std::string& policy = s.decode.policy.name; policy == "chain" || policy == "multi-sequence")
     s.draft = draft_options(s.decode.policy);
   return s;
-}
-
-/// Adds the results of one text to the means, with weight `share`.
-void add(const Outcome& outcome, int prompt, double share, SimulatedRow& row) {
-  Generation g;
-  g.prompt_ids.resize(static_cast<std::size_t>(prompt));
-  g.token_ids = outcome.tokens;
-  g.prefill_s = 1e-9 * static_cast<double>(outcome.prefill);
-  for (const Nanoseconds t : outcome.arrived) g.token_times_s.push_back(1e-9 * static_cast<double>(t));
-  const Speed s = speed(g);
-  const auto& c = outcome.counters;
-  const auto ratio = [](auto a, auto b) { return b ? static_cast<double>(a) / static_cast<double>(b) : 0.0; };
-  const auto mean = [&](const std::vector<double>& v) {
-    return v.empty() ? 0.0 : std::accumulate(v.begin(), v.end(), 0.0) / static_cast<double>(v.size());
-  };
-  row.tokens_per_s += share * (outcome.together_per_s > 0 ? outcome.together_per_s : s.decode_tokens_per_s);
-  row.prefill_s += share * g.prefill_s;
-  row.ttft_ms += share * 1e3 * s.ttft_s;
-  row.itl_p50_ms += share * 1e3 * s.itl_p50_s;
-  row.itl_p99_ms += share * 1e3 * s.itl_p99_s;
-  row.acceptance += share * ratio(c.accepted, c.drafted);
-  row.tokens_per_run += share * ratio(outcome.tokens.size(), c.target_evaluations);
-  row.runs_started += share * static_cast<double>(c.runs_started);
-  row.runs_cancelled += share * static_cast<double>(c.runs_cancelled);
-  row.runs_skipped += share * static_cast<double>(outcome.runs_skipped);
-  row.cancel_latency_s += share * outcome.cancel_latency_s;
-  row.busiest_stage += share * *std::max_element(outcome.stage_busy.begin(), outcome.stage_busy.end());
-  row.mean_stage += share * mean(outcome.stage_busy);
-  row.drafter += share * mean(outcome.drafter_busy);
 }
 
 SimulatedRow Simulator::row(Shape shape, const std::string& strategy, const Numbers& numbers) const {
@@ -283,11 +255,11 @@ SimulatedRow Simulator::row(Shape shape, const std::string& strategy, const Numb
   row.strategy = strategy;
   for (int i = 0; i < flags_.repeats; ++i) {
     s.text.seed = flags_.seed + static_cast<std::uint64_t>(i);
-    const Outcome outcome = simulation::simulate(s);
+    const simulation::Outcome outcome = simulation::simulate(s);
     if (!outcome.exact)
       throw ClusterError(
           fmt::format("{} on {} wrote another text than the target alone; this is a bug in Yamata", strategy, to_text(shape)));
-    add(outcome, s.prompt, 1.0 / flags_.repeats, row);
+    row.add(outcome, 1.0 / flags_.repeats);
   }
   return row;
 }
@@ -359,21 +331,24 @@ void simulate_command(const SimulationOptions& flags) {
     }
   }
   print_error(simulator.measured());
-  print_out(to_table(rows));
+  print_out(to_table(rows, flags.requests > 1));
   const auto best = std::max_element(rows.begin(), rows.end(),
                                      [](const SimulatedRow& a, const SimulatedRow& b) { return a.tokens_per_s < b.tokens_per_s; });
   print_out("\n{}\n", simulator.advice(*best));
-  const SimulatedFrom from{{"target_ms", n.target_ms},
-                           {"draft_ms", n.draft_ms},
-                           {"head_ms", n.head_ms},
-                           {"latency", 1e-6 * static_cast<double>(n.network.latency)},
-                           {"acceptance", n.acceptance},
-                           {"acceptance4", n.among_first_four()},
-                           {"bandwidth", 8e-6 * n.network.bytes_per_s},
-                           {"drafters", n.drafters},
-                           {"prompt_tokens", n.prompt},
-                           {"predict", n.generate},
-                           {"repeats", flags.repeats}};
+  SimulatedFrom from{{"target_ms", n.target_ms},
+                     {"draft_ms", n.draft_ms},
+                     {"head_ms", n.head_ms},
+                     {"latency", 1e-6 * static_cast<double>(n.network.latency)},
+                     {"acceptance", n.acceptance},
+                     {"acceptance4", n.among_first_four()},
+                     {"bandwidth", 8e-6 * n.network.bytes_per_s},
+                     {"drafters", n.drafters},
+                     {"prompt_tokens", n.prompt},
+                     {"predict", n.generate},
+                     {"requests", flags.requests},
+                     {"slots", flags.slots},
+                     {"repeats", flags.repeats}};
+  if (flags.requests_per_s > 0) from.emplace_back("arrival", flags.requests_per_s);
   write_outputs({{flags.json_file, [&] { return to_json(rows, from); }}, {flags.csv_file, [&] { return to_csv(rows); }}});
 }
 

@@ -30,6 +30,18 @@ void read_lists(const GivenFlags& r, SimulationOptions& o) {
   if (r.given("slow")) o.slow = parse_slow(r.list("slow"));
 }
 
+void read_requests(const GivenFlags& r, SimulationOptions& o) {
+  constexpr int kMostRequests = 1000, kMostSlots = 64, kSlots = 8;
+  o.requests = r.number<int>("requests");
+  require(o.requests >= 1 && o.requests <= kMostRequests, "--requests", "between 1 and 1000");
+  if (const std::string arrival = r.text("arrival"); arrival != "all") {
+    o.requests_per_s = parse_number(arrival);
+    require(o.requests_per_s >= 1e-6 && o.requests_per_s <= 1e6, "--arrival", "all, or requests per second, between 0.000001 and 1000000");
+  }
+  o.slots =
+      number_in(r, "slots", 1, kMostSlots, "between 1 and 64").value_or(o.requests_per_s > 0 ? kSlots : std::min(kMostSlots, o.requests));
+}
+
 }  // namespace
 
 Flags simulate_flags() {
@@ -41,7 +53,10 @@ Flags simulate_flags() {
   job("--group", "Group sizes to compare, such as 1,2,4: so many ranks share each layer (1: a pipeline)", FlagKind::kWord, "LIST", "1");
   job("-n, --predict", "Tokens to generate (default: as many as the run of --from, or 128)", FlagKind::kInt, "N");
   job("--prompt-tokens", "Tokens of a random prompt (default: the text of --from, or 64)", FlagKind::kInt, "N");
-  job("--requests", "Texts at a time, as with yamata engine; tokens/s are those of all", FlagKind::kInt, "N", "1");
+  job("--requests", "Texts in all; tokens/s are those of all", FlagKind::kInt, "N", "1");
+  job("--arrival", "Requests per second, at random times (a Poisson process); all: at the beginning", FlagKind::kWord, "R", "all");
+  job("--slots", "Texts at a time, at most, as with yamata engine; further ones wait (default: all, with --arrival 8)", FlagKind::kInt,
+      "N");
   job("-b, --batch-size", "Prompt tokens per run", FlagKind::kInt, "N", "64");
   job("-s, --seed", "Random seed", FlagKind::kUint64, "SEED", "0");
   job("--repeats", "Show the average of N texts; they are random, or, if --from has a text, differ in the guesses that it does not record",
@@ -113,9 +128,7 @@ SimulationOptions read_simulation(const GivenFlags& r) {
   o.prompt_tokens = number_in(r, "prompt-tokens", 1, kMaxSimulatedTokens, kTokens);
   o.repeats = r.number<int>("repeats");
   require(o.repeats >= 1 && o.repeats <= 10000, "--repeats", "between 1 and 10000");
-  o.requests = r.number<int>("requests");
-  require(o.requests >= 1 && o.requests <= 64, "--requests", "between 1 and 64");
-  require(o.requests == 1 || !r.given("from"), "--requests", "1 with --from: the text of a run is one");
+  read_requests(r, o);
   require(!o.acceptance || !o.acceptance4 || *o.acceptance <= *o.acceptance4, "--acceptance4", "at least --acceptance");
   if (o.strategies == std::vector<std::string>{"iterative"}) job.layout.strategy = Strategy::kIterative;
   o.idle_flags = idle_flags(

@@ -31,7 +31,9 @@ struct SimulationOptions {
   std::vector<double> width_cost;
   std::optional<double> latency_ms, bandwidth_mbit_s, wake_up_ms;
   int repeats = 3;
-  int requests = 1;                     ///< texts at a time
+  int requests = 1;                     ///< texts in all
+  int slots = 1;                        ///< texts at a time, at most
+  double requests_per_s = 0;            ///< --arrival; 0: all at the beginning
   std::map<int, double> slow;           ///< rank -> factor
   std::vector<std::string> idle_flags;  ///< lines about flags without effect
 };

@@ -17,6 +17,8 @@ Json figures(const SimulatedRow& r) {
           {"ratio_to_iterative", r.ratio},
           {"prefill_s", r.prefill_s},
           {"ttft_s", r.ttft_ms / 1e3},
+          {"first_token_p50_s", r.first_p50_ms / 1e3},
+          {"first_token_p95_s", r.first_p95_ms / 1e3},
           {"itl_p50_s", r.itl_p50_ms / 1e3},
           {"itl_p99_s", r.itl_p99_ms / 1e3},
           {"acceptance_rate", r.acceptance},
@@ -32,18 +34,24 @@ Json figures(const SimulatedRow& r) {
 
 }  // namespace
 
-std::string to_table(const std::vector<SimulatedRow>& rows) {
-  constexpr const char* kRow = "{:>5} {:>5}  {:<11} {:>9} {:>6} {:>9} {:>9} {:>9} {:>8} {:>10} {:>9} {:>8} {:>6} {:>8}\n";
-  std::string out = fmt::format(kRow, "ranks", "group", "strategy", "tokens/s", "ratio", "TTFT ms", "p50 ms", "p99 ms", "accepted",
-                                "tokens/run", "cancelled", "busiest", "mean", "drafter");
+std::string to_table(const std::vector<SimulatedRow>& rows, bool several) {
   const auto percent = [](double share) { return fmt::format("{:.0f} %", 100 * share); };
+  const auto ms = [](double time) { return fmt::format("{:.1f}", time); };
+  const auto line = [&](const auto&... cells) {
+    return fmt::format("{:>5} {:>5}  {:<11} {:>9} {:>6}{} {:>8} {:>10} {:>9} {:>8} {:>6} {:>8}\n", cells...);
+  };
+  const std::string times = several ? " first p50 ms  p95 ms gap p50 ms  p99 ms" : "   TTFT ms    p50 ms    p99 ms";
+  std::string out =
+      line("ranks", "group", "strategy", "tokens/s", "ratio", times, "accepted", "tokens/run", "cancelled", "busiest", "mean", "drafter");
   for (const SimulatedRow& r : rows) {
     const bool guesses = r.strategy != "iterative";
-    out += fmt::format(kRow, r.ranks, r.group, r.strategy, fmt::format("{:.2f}", r.tokens_per_s), fmt::format("{:.2f}", r.ratio),
-                       fmt::format("{:.1f}", r.ttft_ms), fmt::format("{:.1f}", r.itl_p50_ms), fmt::format("{:.1f}", r.itl_p99_ms),
-                       guesses ? percent(r.acceptance) : "-", fmt::format("{:.2f}", r.tokens_per_run),
-                       fmt::format("{:.0f}/{:.0f}", r.runs_cancelled, r.runs_started), percent(r.busiest_stage), percent(r.mean_stage),
-                       guesses ? percent(r.drafter) : "-");
+    const std::string times =
+        several ? fmt::format(" {:>12} {:>7} {:>10} {:>7}", ms(r.first_p50_ms), ms(r.first_p95_ms), ms(r.itl_p50_ms), ms(r.itl_p99_ms))
+                : fmt::format(" {:>9} {:>9} {:>9}", ms(r.ttft_ms), ms(r.itl_p50_ms), ms(r.itl_p99_ms));
+    out += line(r.ranks, r.group, r.strategy, fmt::format("{:.2f}", r.tokens_per_s), fmt::format("{:.2f}", r.ratio), times,
+                guesses ? percent(r.acceptance) : "-", fmt::format("{:.2f}", r.tokens_per_run),
+                fmt::format("{:.0f}/{:.0f}", r.runs_cancelled, r.runs_started), percent(r.busiest_stage), percent(r.mean_stage),
+                guesses ? percent(r.drafter) : "-");
   }
   return out;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 #include "node/error.hpp"
@@ -11,29 +12,38 @@ namespace yamata {
 namespace {
 
 /// The cache of texts that have ended, in sequences behind those of the slots.
-PrefixCache make_cache(Head& head, const DecodeOptions& options) {
+PrefixCache make_cache(Pipeline& target, const wire::PipelinePlan& plan, const DecodeOptions& options) {
   const std::int32_t begin = options.all_sequences();
   const SequenceRange sequences{begin, begin + options.kept_texts};
-  if (head.plan().pipelines.empty()) return {head.target(), sequences, PrefixCache::Kind::kCells};
-  const wire::PipelinePlan& plan = head.plan().pipelines.front();
-  if (plan.kept_states > 0) return {head.target(), {plan.sequences - plan.kept_states, plan.sequences}, PrefixCache::Kind::kStates};
-  return {head.target(), sequences, plan.window_cells > 0 ? PrefixCache::Kind::kWindows : PrefixCache::Kind::kCells};
+  if (plan.kept_states > 0) return {target, {plan.sequences - plan.kept_states, plan.sequences}, PrefixCache::Kind::kStates};
+  return {target, sequences, plan.window_cells > 0 ? PrefixCache::Kind::kWindows : PrefixCache::Kind::kCells};
+}
+
+wire::PipelinePlan plan_of_target(const Head& head) {
+  return head.plan().pipelines.empty() ? wire::PipelinePlan{} : head.plan().pipelines.front();
 }
 
 }  // namespace
 
 Engine::Engine(Head& head, GuessSources sources, const DecodeOptions& options)
-    : head_(head), options_(options), target_(head.target()), cache_(make_cache(head, options)), scheduler_(target_, options.batch) {
+    : Engine(head.target(), plan_of_target(head), std::move(sources), options) {
+  head_ = &head;
+  head.listen(this);
+}
+
+Engine::Engine(Pipeline& target, const wire::PipelinePlan& plan, GuessSources sources, const DecodeOptions& options)
+    : options_(options), target_(target), cache_(make_cache(target, plan, options)), scheduler_(target_, options.batch) {
   slots_.push_back({std::move(sources), options.sequences, nullptr});
   const std::int32_t each = options.sequences.end - options.sequences.begin;
   while (slots_.size() < static_cast<std::size_t>(options.slots)) {
     const std::int32_t begin = slots_.back().sequences.end;
     slots_.push_back({slots_.front().sources.for_another_text(), {begin, begin + each}, nullptr});
   }
-  head_.listen(this);
 }
 
-Engine::~Engine() { head_.listen(nullptr); }
+Engine::~Engine() {
+  if (head_) head_->listen(nullptr);
+}
 
 RequestId Engine::submit(Request request, RequestObserver& observer) {
   if (request.prompt.empty()) throw UsageError("the prompt is empty");
@@ -67,9 +77,8 @@ bool Engine::idle() const { return waiting_.empty() && begun() == 0; }
 /// Whether it can begin beside the texts that have begun: with room to grow for each, so that none must be paused soon. A text alone may
 /// always begin.
 bool Engine::fits(const RequestText& text) const {
-  constexpr std::size_t kRoom = 16;
-  std::size_t cells = static_cast<std::size_t>(options_.guess_cells) + text.tokens().size() + kRoom;
-  for (const Slot& slot : slots_) cells += slot.text ? slot.text->tokens().size() + kRoom : 0;
+  std::size_t cells = static_cast<std::size_t>(options_.guess_cells) + text.tokens().size() + kRoomToGrow;
+  for (const Slot& slot : slots_) cells += slot.text ? slot.text->tokens().size() + kRoomToGrow : 0;
   return cells <= static_cast<std::size_t>(target_.pipeline.cells().cell_count()) || begun() == 0;
 }
 
@@ -244,10 +253,11 @@ bool Engine::awaits(int rank) const {
 }
 
 void Engine::run() {
+  if (!head_) throw std::logic_error("an engine without a head is advanced by its caller");
   try {
     while (!idle()) {
-      const bool heard = head_.step();
-      if (!advance() && !heard) head_.rest();
+      const bool heard = head_->step();
+      if (!advance() && !heard) head_->rest();
     }
   } catch (const Interrupted&) {
     end_begun();

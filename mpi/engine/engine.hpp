@@ -20,9 +20,14 @@ namespace yamata {
 /// cells back, and goes on when there is room again. Whatever else is computed, a request's text is the same.
 class Engine final : public DraftListener {
  public:
+  /// Cells that a text must have to grow when it begins.
+  static constexpr std::int32_t kRoomToGrow = 16;
+
   /// `head` outlives the engine and notifies it. `sources`: the guess sources of the first slot; those of the others are alike, without
   /// drafts that share this rank's unit. `options`: the job's decoding options, except those of a request (request, generate, logits).
   Engine(Head& head, GuessSources sources, const DecodeOptions& options);
+  /// Without a head: the caller advances the ranks as well, and passes on what drafters guess. `plan`: the target's.
+  Engine(Pipeline& target, const wire::PipelinePlan& plan, GuessSources sources, const DecodeOptions& options);
   ~Engine() override;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -39,9 +44,9 @@ class Engine final : public DraftListener {
   /// Does what is possible now, between steps of the head; true if anything happened. A request that fails ends alone; its observer is told
   /// (RequestObserver::on_failed).
   bool advance();
-  /// Runs head and engine until nothing is left to do. If the head is interrupted, the texts that have begun end with what they have (their
-  /// observers are notified), queued requests stay queued, and Interrupted is passed to the caller. If none has begun, the first in the
-  /// queue ends.
+  /// Runs its head and itself until nothing is left to do. If the head is interrupted, the texts that have begun end with what they have
+  /// (their observers are notified), queued requests stay queued, and Interrupted is passed to the caller. If none has begun, the first in
+  /// the queue ends.
   void run();
   /// Nothing is left to do.
   bool idle() const;
@@ -86,7 +91,7 @@ class Engine final : public DraftListener {
   void keep_states(Slot& slot, bool whole);
   void end_begun();
 
-  Head& head_;
+  Head* head_ = nullptr;
   const DecodeOptions options_;
   Target target_;
   PrefixCache cache_;

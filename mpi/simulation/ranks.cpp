@@ -73,75 +73,51 @@ void Ranks::build() {
   }
 }
 
-void Ranks::make_sources(const DecodeOptions& options) {
-  sources_ = std::make_unique<GuessSources>(*ranks_[0].parts.transport);
+GuessSources Ranks::make_sources(const DecodeOptions& options) {
+  GuessSources sources(*ranks_[0].parts.transport);
   int model = 0;
   for (const DrafterRanks& drafter : drafters_) {
     const double cost = target_row_ns_ > 0 ? static_cast<double>(drafter.one_row_ns) / static_cast<double>(target_row_ns_) : 0;
     ++model;
     const auto draft_heads = feature_layers_.find(model);
-    sources_->add_drafter({.rank = drafter.first,
-                           .model = model,
-                           .feature_layers = draft_heads == feature_layers_.end() ? std::vector<std::int32_t>{} : draft_heads->second},
-                          VocabularyMap{}, cost);
+    sources.add_drafter({.rank = drafter.first,
+                         .model = model,
+                         .feature_layers = draft_heads == feature_layers_.end() ? std::vector<std::int32_t>{} : draft_heads->second,
+                         .one_text = plan_.pipelines.at(static_cast<std::size_t>(model)).slots == 1},
+                        VocabularyMap{}, cost);
   }
   if (options.lookup && options.lookahead.on())
-    sources_->add_lookahead(options.lookahead);
+    sources.add_lookahead(options.lookahead);
   else if (options.lookup && options.prompt_lookup > 0)
-    sources_->add_prompt_lookup(options.prompt_lookup);
+    sources.add_prompt_lookup(options.prompt_lookup);
   else if (options.lookup && !options.datastore)
-    sources_->add_suffixes();
-  if (add_sources) add_sources(*sources_);
+    sources.add_suffixes();
+  if (add_sources) add_sources(sources);
+  return sources;
 }
 
 void Ranks::begin(const std::vector<std::int32_t>& prompt, const DecodeOptions& options, Decoder::Choose choose,
                   Decoder::OnToken on_token) {
   if (requests_ == 0) {
     build();
-    make_sources(options);
+    sources_ = std::make_unique<GuessSources>(make_sources(options));
     together_ = std::make_unique<Target>(target());
   }
   if (decoder_) decoder_->leave();
   DecodeOptions decode = options;
   decode.request = ++requests_;
   decoder_ = std::make_unique<Decoder>(*together_, *sources_, decode, std::move(choose), std::move(on_token));
-  ranks_[0].dispatcher->on_guesses = [this](int rank, const wire::Guesses& guesses) { on_guesses(rank, guesses); };
+  ranks_[0].dispatcher->on_guesses = [this](int rank, const wire::Guesses& guesses) {
+    if (decoder_->request() == guesses.request) decoder_->on_guesses(rank, guesses);
+  };
   decoder_->begin(prompt);
 }
 
-void Ranks::begin_another(const std::vector<std::int32_t>& prompt, DecodeOptions options, Decoder::Choose choose,
-                          Decoder::OnToken on_token) {
-  if (!scheduler_) scheduler_ = std::make_unique<Scheduler>(*together_, options.batch);
-  options.request = ++requests_;
-  const std::int32_t each = options.sequences.end - options.sequences.begin, before = each * static_cast<std::int32_t>(1 + others_.size());
-  options.sequences = {options.sequences.begin + before, options.sequences.end + before};
-  Another& another = others_.emplace_back();
-  another.sources = std::make_unique<GuessSources>(sources_->for_another_text());
-  another.decoder = std::make_unique<Decoder>(*together_, *another.sources, options, std::move(choose), std::move(on_token));
-  another.decoder->begin(prompt);
-}
-
-void Ranks::on_guesses(int rank, const wire::Guesses& guesses) {
-  if (decoder_->request() == guesses.request) decoder_->on_guesses(rank, guesses);
-  for (const Another& another : others_) {
-    if (another.decoder->request() == guesses.request) another.decoder->on_guesses(rank, guesses);
-  }
-}
-
-bool Ranks::finished() const {
-  return decoder_->finished() && std::ranges::all_of(others_, [](const Another& another) { return another.decoder->finished(); });
-}
-
-bool Ranks::advance_texts() {
-  if (others_.empty()) return decoder_->advance();
-  bool anything = decoder_->receive();
-  std::vector<Decoder*> texts;
-  if (!decoder_->finished()) texts.push_back(decoder_.get());
-  for (const Another& another : others_) {
-    anything |= another.decoder->receive();
-    if (!another.decoder->finished()) texts.push_back(another.decoder.get());
-  }
-  return (!texts.empty() && scheduler_->send(texts)) || anything;
+Engine& Ranks::serve(const DecodeOptions& options) {
+  build();
+  engine_ = std::make_unique<Engine>(target(), plan_.pipelines.front(), make_sources(options), options);
+  ranks_[0].dispatcher->on_guesses = [this](int rank, const wire::Guesses& guesses) { engine_->on_guesses(rank, guesses); };
+  return *engine_;
 }
 
 void Ranks::dispatch(std::size_t index, Message message) {
@@ -158,7 +134,7 @@ bool Ranks::step(std::size_t index) {
   }
   if (rank.dead) return anything;
   anything |= rank.dispatcher->advance();
-  if (index == 0) anything |= advance_texts();
+  if (index == 0) anything |= engine_ ? engine_->advance() : decoder_->advance();
   return anything;
 }
 
@@ -166,9 +142,7 @@ void Ranks::kill_drafter(std::size_t index, bool noticed) {
   const auto [first, count, row_ns] = drafters_.at(index);
   if (first == 0) return;
   for (int r = first; r < first + count; ++r) ranks_[static_cast<std::size_t>(r)].dead = true;
-  if (!noticed) return;
-  decoder_->drop_drafter(first);
-  for (const Another& another : others_) another.decoder->drop_drafter(first);
+  if (noticed) engine_ ? engine_->on_drafter_lost(first) : decoder_->drop_drafter(first);
 }
 
 }  // namespace yamata::simulation

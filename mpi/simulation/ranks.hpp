@@ -8,7 +8,7 @@
 
 #include "mpi/cluster/dispatcher.hpp"
 #include "mpi/decoding/decoder.hpp"
-#include "mpi/engine/scheduler.hpp"
+#include "mpi/engine/engine.hpp"
 #include "src/simulation/table_model.hpp"
 
 namespace yamata::simulation {
@@ -33,19 +33,17 @@ class Ranks {
                        std::int32_t batch);
   /// Call it after adding the models: all load, and the head begins to decode a text. Call it again for another text when one has finished.
   void begin(const std::vector<std::int32_t>& prompt, const DecodeOptions& options, Decoder::Choose choose, Decoder::OnToken on_token);
-  /// Another text at the same time, in sequences behind those of the texts before.
-  void begin_another(const std::vector<std::int32_t>& prompt, DecodeOptions options, Decoder::Choose choose, Decoder::OnToken on_token);
-  /// Whether all texts have finished.
-  bool finished() const;
+  /// Instead of begin: all load, and an engine on the head serves requests with these options.
+  Engine& serve(const DecodeOptions& options);
 
   /// One step of a rank: it receives the arrived messages and advances. True if anything happened. A dead rank only receives.
   bool step(std::size_t rank);
-  /// Drafter `index` dies with all its ranks; if `noticed`, the decoder is told.
+  /// Drafter `index` dies with all its ranks; if `noticed`, the head is told.
   void kill_drafter(std::size_t index, bool noticed = true);
   bool dead(std::size_t rank) const { return ranks_[rank].dead; }
 
+  /// Of the text that has begun.
   Decoder& decoder() { return *decoder_; }
-  const GuessSources& sources() const { return *sources_; }
   /// The target's stage on a rank that has one.
   Stage& target_stage(std::size_t rank) { return *ranks_.at(rank).dispatcher->target_stage(); }
   Pipeline& target() { return *ranks_.front().dispatcher->target(); }
@@ -66,10 +64,8 @@ class Ranks {
   };
   void add(int model, int first, const std::vector<TableShape>& stages);
   void build();
-  void make_sources(const DecodeOptions& options);
+  GuessSources make_sources(const DecodeOptions& options);
   void dispatch(std::size_t rank, Message message);
-  void on_guesses(int rank, const wire::Guesses& guesses);
-  bool advance_texts();
 
   std::vector<Rank> ranks_;
   std::vector<DrafterRanks> drafters_;
@@ -78,16 +74,11 @@ class Ranks {
   std::map<int, std::vector<std::int32_t>> feature_layers_;  // of heads, by their number in the plan
   std::int64_t target_row_ns_ = 0;
   std::vector<TableModel*> target_models_;
-  std::unique_ptr<GuessSources> sources_;
-  std::unique_ptr<Target> together_;  // of all texts
+  std::unique_ptr<GuessSources> sources_;  // of texts that have begun
+  std::unique_ptr<Target> together_;       // of these texts
   std::uint64_t requests_ = 0;
   std::unique_ptr<Decoder> decoder_;
-  struct Another {
-    std::unique_ptr<GuessSources> sources;
-    std::unique_ptr<Decoder> decoder;
-  };
-  std::vector<Another> others_;
-  std::unique_ptr<Scheduler> scheduler_;
+  std::unique_ptr<Engine> engine_;
 };
 
 }  // namespace yamata::simulation

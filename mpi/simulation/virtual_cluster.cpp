@@ -8,6 +8,7 @@
 
 #include "mpi/cluster/head.hpp"
 #include "mpi/simulation/ranks.hpp"
+#include "mpi/simulation/virtual_requests.hpp"
 #include "node/clock.hpp"
 #include "node/error.hpp"
 #include "src/model/shard.hpp"
@@ -28,9 +29,8 @@ class Cluster {
   std::vector<RankParts> make_parts();
   void add_target();
   void add_drafters();
-  void take(std::int32_t token);
-  void begin_others(const DecodeOptions& decode);
-  void finish_others();
+  DecodeOptions decode_options() const;
+  void took_token(std::size_t request);
   double busy_share(std::size_t rank) const;
   void count_skipped();
 
@@ -43,11 +43,7 @@ class Cluster {
   std::deque<VirtualUnit> units_;
   Ranks ranks_;
   std::vector<Nanoseconds> busy_before_;  // per rank, at the time of the first token
-  struct Other {
-    std::vector<std::int32_t> prompt, tokens;
-    std::vector<Nanoseconds> arrived;
-  };
-  std::deque<Other> others_;  // texts at the same time as the first
+  VirtualRequests requests_;
   Outcome outcome_;
 };
 
@@ -57,6 +53,8 @@ std::unique_ptr<SyntheticText> make_text(const Scenario& s) {
 }
 
 std::size_t count_own(const Scenario& s) { return s.draft_on_head ? 0 : s.drafters.size(); }
+
+int slots_of(const Scenario& s) { return s.slots > 0 ? s.slots : s.requests; }
 
 std::int32_t state_inputs(std::int32_t cells, std::int32_t guesses) {
   return static_cast<std::int32_t>(std::min<std::int64_t>(cells, StateCells::enough(guesses)));
@@ -68,7 +66,9 @@ Cluster::Cluster(const Scenario& scenario)
       own_drafters_(count_own(scenario)),
       network_(static_cast<int>(scenario.stages.size() + own_drafters_), scenario.network, scenario.widths, text_->vocabulary()),
       clock_(network_.now()),
-      ranks_(make_parts()) {
+      ranks_(make_parts()),
+      requests_(*text_, scenario.prompt, scenario.decode.generate,
+                request_times(scenario.requests, scenario.requests_per_s, scenario.text.seed), network_.now()) {
   add_target();
   add_drafters();
 }
@@ -89,9 +89,10 @@ void Cluster::add_target() {
   TableShape shape;
   shape.stages = stages;
   shape.vocabulary = text_->vocabulary();
-  shape.cells = scenario_.requests * scenario_.decode.context + scenario_.decode.guess_cells;
-  shape.sequences = scenario_.requests * scenario_.decode.sequences.end;
-  shape.slots = scenario_.requests;
+  const int slots = slots_of(scenario_);  // so that no text must wait for cells
+  shape.cells = slots * (scenario_.decode.context + Engine::kRoomToGrow) + scenario_.decode.guess_cells;
+  shape.sequences = slots * scenario_.decode.sequences.end;
+  shape.slots = slots;
   if (scenario_.states) shape.state_inputs = state_inputs(shape.cells, scenario_.decode.guess_cells);
   shape.operations = std::max(1, kOperationsPerLayer * scenario_.layers / stages);
   shape.logits = [this](std::uint64_t prefix, std::span<float> logits) { text_->target_logits(prefix, logits); };
@@ -130,21 +131,24 @@ void Cluster::add_drafters() {
   }
 }
 
-void Cluster::take(std::int32_t token) {
-  if (outcome_.tokens.empty()) {
-    outcome_.prefill = network_.now();
+void Cluster::took_token(std::size_t request) {
+  if (busy_before_.empty()) {
     for (const VirtualUnit& unit : units_) busy_before_.push_back(unit.busy_until(network_.now()));
   }
-  outcome_.tokens.push_back(token);
-  if (static_cast<std::int32_t>(outcome_.tokens.size()) == scenario_.drafter_dies_after) ranks_.kill_drafter(0, false);
-  outcome_.arrived.push_back(network_.now() - outcome_.prefill);
+  const auto tokens = static_cast<std::int32_t>(requests_.requests()[request].arrived.size());
+  if (request == 0 && tokens == scenario_.drafter_dies_after) ranks_.kill_drafter(0, false);
   network_.spend(scenario_.head);
 }
 
+/// Of the time from the first token until the last.
 double Cluster::busy_share(std::size_t rank) const {
-  const Nanoseconds end = others_.empty() ? outcome_.prefill + outcome_.arrived.back() : network_.now();
-  if (end == outcome_.prefill) return 0;
-  return static_cast<double>(units_[rank].busy_until(end) - busy_before_[rank]) / static_cast<double>(end - outcome_.prefill);
+  Nanoseconds from = network_.now(), to = 0;
+  for (const TimedRequest& request : requests_.requests()) {
+    from = std::min(from, request.arrived.front());
+    to = std::max(to, request.arrived.back());
+  }
+  if (to == from) return 0;
+  return static_cast<double>(units_[rank].busy_until(to) - busy_before_[rank]) / static_cast<double>(to - from);
 }
 
 /// What became of cancelled runs.
@@ -167,63 +171,42 @@ void Cluster::count_skipped() {
   if (latencies > 0) outcome_.cancel_latency_s = 1e-6 * latencies_us / static_cast<double>(latencies);
 }
 
-std::int32_t choose(std::vector<float>& logits, std::span<const std::int32_t>) {
-  return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-}
-
-void Cluster::begin_others(const DecodeOptions& decode) {
-  for (int n = 1; n < scenario_.requests; ++n) {
-    Other& other = others_.emplace_back();
-    other.prompt = text_->prompt(scenario_.prompt + n);
-    ranks_.begin_another(other.prompt, decode, choose, [this, &other](std::int32_t token) {
-      other.tokens.push_back(token);
-      other.arrived.push_back(network_.now());
-      network_.spend(scenario_.head);
-      return true;
-    });
-  }
-}
-
-/// The speed of all texts, from when the last has begun until the first ends.
-void Cluster::finish_others() {
-  if (others_.empty()) return;
-  Nanoseconds from = outcome_.prefill, to = outcome_.prefill + outcome_.arrived.back();
-  for (const Other& other : others_) {
-    outcome_.exact &= other.tokens == text_->continuation(other.prompt, static_cast<std::int32_t>(other.tokens.size()));
-    from = std::max(from, other.arrived.front());
-    to = std::min(to, other.arrived.back());
-  }
-  const auto within = [&](Nanoseconds at) { return at > from && at <= to; };
-  auto tokens = std::ranges::count_if(outcome_.arrived, [&](Nanoseconds at) { return within(outcome_.prefill + at); });
-  for (const Other& other : others_) tokens += std::ranges::count_if(other.arrived, within);
-  if (to > from) outcome_.together_per_s = 1e9 * static_cast<double>(tokens) / static_cast<double>(to - from);
-}
-
-Outcome Cluster::run() {
-  const auto prompt = text_->prompt(scenario_.prompt);
+DecodeOptions Cluster::decode_options() const {
   DecodeOptions decode = scenario_.decode;
   decode.hidden = scenario_.widths.hidden;
   decode.vocabulary = scenario_.widths.vocabulary;
-  ranks_.begin(prompt, decode, choose, [this](std::int32_t token) {
-    take(token);
-    return true;
-  });
-  begin_others(decode);
+  decode.slots = slots_of(scenario_);
+  return decode;
+}
+
+Outcome Cluster::run() {
+  Engine& engine = ranks_.serve(decode_options());
+  requests_.after_token = [this](std::size_t request) { took_token(request); };
+  for (const TimedRequest& request : requests_.requests()) {
+    if (request.submitted > 0) network_.call(0, request.submitted);
+  }
   for (std::size_t rank = 0; rank < scenario_.stages.size(); ++rank) ranks_.target_stage(rank).trace().enable();
-  const auto step = [this](std::size_t rank) { return ranks_.step(rank); };
-  for (int rests = 0; !ranks_.finished();) {
+  const auto step = [&](std::size_t rank) {
+    if (rank == 0) requests_.submit(engine);
+    return ranks_.step(rank);
+  };
+  for (int rests = 0; !requests_.all_ended();) {
     if (scenario_.interrupted && *scenario_.interrupted) throw Interrupted{};
     if (network_.advance(step)) continue;
     if (++rests > kMaxRests) throw ClusterError("the simulated run has come to a halt: nothing is left to happen");
     network_.rest(0, kLongestRest);
   }
-  outcome_.exact = outcome_.tokens == text_->continuation(prompt, static_cast<std::int32_t>(outcome_.tokens.size()));
-  finish_others();
-  outcome_.counters = ranks_.decoder().counters();
+  outcome_.tokens = requests_.first_text();
+  outcome_.requests = requests_.requests();
+  outcome_.arrived = outcome_.requests.front().arrived;
+  outcome_.prefill = outcome_.arrived.front();
+  for (Nanoseconds& at : outcome_.arrived) at -= outcome_.prefill;
+  outcome_.exact = requests_.exact();
+  outcome_.counters = requests_.counters();
+  outcome_.first_choices = requests_.first_choice_rate();
   count_skipped();
   const std::size_t stages = scenario_.stages.size();
   for (std::size_t r = 0; r < units_.size(); ++r) (r < stages ? outcome_.stage_busy : outcome_.drafter_busy).push_back(busy_share(r));
-  if (!scenario_.drafters.empty()) outcome_.first_choices = ranks_.sources().drafters().front()->calibration().first_choice_rate();
   return std::move(outcome_);
 }
 

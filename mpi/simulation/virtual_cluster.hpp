@@ -8,6 +8,7 @@
 
 #include "mpi/decoding/decoder.hpp"
 #include "mpi/simulation/virtual_network.hpp"
+#include "mpi/simulation/virtual_requests.hpp"
 #include "src/simulation/recorded_text.hpp"
 
 namespace yamata::simulation {
@@ -31,7 +32,9 @@ struct Scenario {
   Nanoseconds head = 50'000;  ///< the head's own work per token of text
   TextOptions text;
   std::int32_t prompt = 64;              ///< tokens
-  int requests = 1;                      ///< texts at the same time, the prompt of each a token longer than that of the one before
+  int requests = 1;                      ///< in all, with prompts of the same length
+  double requests_per_s = 0;             ///< how many come each second, see request_times; 0: all come at the beginning
+  int slots = 0;                         ///< texts that are generated at a time, at most; 0: all
   std::optional<Recording> recording;    ///< its prompt and text are used before random text
   std::int32_t drafter_dies_after = -1;  ///< tokens of text after which the first drafter dies unnoticed; -1: never
   DecodeOptions decode;
@@ -39,14 +42,15 @@ struct Scenario {
   const std::atomic<bool>* interrupted = nullptr;  ///< if this becomes true, simulate throws Interrupted
 };
 
+/// If there are several requests, tokens, prefill and arrived are those of the first.
 struct Outcome {
   std::vector<std::int32_t> tokens;
-  bool exact = false;                ///< the tokens, and those of all other texts, equal those that the target alone would generate
-  double together_per_s = 0;         ///< of several texts: tokens per second of all, while all grow
-  Nanoseconds prefill = 0;           ///< until the first token
-  std::vector<Nanoseconds> arrived;  ///< when each token was known, from then on
-  Decoder::Counters counters;
-  std::vector<double> stage_busy, drafter_busy;  ///< shares of the time after the first token
+  bool exact = false;                            ///< the texts of all requests are those that the target alone would generate
+  Nanoseconds prefill = 0;                       ///< until the first token
+  std::vector<Nanoseconds> arrived;              ///< when each token was known, from then on
+  std::vector<TimedRequest> requests;            ///< all
+  Decoder::Counters counters;                    ///< of all texts
+  std::vector<double> stage_busy, drafter_busy;  ///< shares of the time after the first token of all
   std::uint64_t runs_skipped = 0;                ///< cancelled runs that a stage left out or left early, of all stages
   double cancel_latency_s = 0;                   ///< mean time from the head's decision until such a stage knew, without the head's stage
   double first_choices = 0;                      ///< share of the tokens that were the first drafter's first choice

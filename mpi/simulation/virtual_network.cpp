@@ -92,6 +92,9 @@ bool VirtualNetwork::advance(const std::function<bool(std::size_t rank)>& step) 
       break;
     case Kind::kWake:
       if (event.at == rank.wakes) step_rank(event.rank, step);  // otherwise it woke earlier, or will wake later
+      break;
+    case Kind::kCall:
+      wake(event.rank, now_ + options_.wake_up);
   }
   return true;
 }

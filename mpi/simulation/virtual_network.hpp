@@ -43,6 +43,8 @@ class VirtualNetwork {
   bool advance(const std::function<bool(std::size_t rank)>& step);
   /// Wakes this rank after `length`, even if no event does.
   void rest(int rank, Nanoseconds length) { wake(rank, now_ + length); }
+  /// Something from outside will wake this rank at that time.
+  void call(int rank, Nanoseconds at) { plan(at, Kind::kCall, rank); }
   /// The time as seen by the rank that is being stepped.
   const Nanoseconds& now() const { return now_; }
   /// The stepped rank's control thread works for `time`; its later messages leave later.
@@ -54,7 +56,7 @@ class VirtualNetwork {
  private:
   friend class VirtualTransport;
   friend class VirtualUnit;
-  enum class Kind : std::uint8_t { kArrival, kComputed, kWake };
+  enum class Kind : std::uint8_t { kArrival, kComputed, kWake, kCall };
   struct Event {
     Nanoseconds at;
     std::uint64_t number;

@@ -70,6 +70,8 @@ void RecordedText::draft_logits(std::uint64_t drafter, std::uint64_t prefix, std
   spread(drafter, prefix, accepted.value_or(by_rank.size() - 1), by_rank, logits);
 }
 
-std::vector<std::int32_t> RecordedText::prompt(std::int32_t) const { return recording_.prompt; }
+std::vector<std::int32_t> RecordedText::prompt(std::int32_t tokens, std::uint64_t number) const {
+  return number == 0 ? recording_.prompt : SyntheticText::prompt(tokens, number);
+}
 
 }  // namespace yamata::simulation

@@ -26,8 +26,8 @@ class RecordedText final : public SyntheticText {
 
   std::int32_t next(std::uint64_t prefix) const override;
   void draft_logits(std::uint64_t drafter, std::uint64_t prefix, std::span<float> logits) const override;
-  /// The recorded one, whatever its length.
-  std::vector<std::int32_t> prompt(std::int32_t tokens) const override;
+  /// The first is the recorded one, whatever its length; others are random.
+  std::vector<std::int32_t> prompt(std::int32_t tokens, std::uint64_t number = 0) const override;
 
  private:
   const Recording::Choices& choices(std::uint64_t drafter, std::uint64_t prefix) const;

@@ -94,9 +94,9 @@ void SyntheticText::spread(std::uint64_t drafter, std::uint64_t prefix, std::siz
   }
 }
 
-std::vector<std::int32_t> SyntheticText::prompt(std::int32_t tokens) const {
+std::vector<std::int32_t> SyntheticText::prompt(std::int32_t tokens, std::uint64_t number) const {
   std::vector<std::int32_t> text;
-  const std::uint64_t start = draw(0, 0, Draw::kPrompt);
+  const std::uint64_t start = draw(0, number, Draw::kPrompt);
   for (std::int32_t i = 0; i < tokens; ++i)
     text.push_back(static_cast<std::int32_t>(mix(start, static_cast<std::uint64_t>(i)) % static_cast<std::uint64_t>(options_.vocabulary)));
   return text;

@@ -28,7 +28,8 @@ class SyntheticText {
   virtual std::int32_t next(std::uint64_t prefix) const;
   /// Logits [vocabulary] of drafter number `drafter`; drafters are independent of each other.
   virtual void draft_logits(std::uint64_t drafter, std::uint64_t prefix, std::span<float> logits) const;
-  virtual std::vector<std::int32_t> prompt(std::int32_t tokens) const;
+  /// A prompt; of number `number`, if there are several.
+  virtual std::vector<std::int32_t> prompt(std::int32_t tokens, std::uint64_t number = 0) const;
   /// Logits [vocabulary] of the target after a prefix.
   void target_logits(std::uint64_t prefix, std::span<float> logits) const;
   /// The `tokens` tokens that follow a text.

@@ -33,11 +33,6 @@ const char* name(FinishReason reason) {
   }
 }
 
-double quantile(const std::vector<double>& sorted, double q) {
-  if (sorted.empty()) return 0;
-  return sorted[static_cast<std::size_t>(q * static_cast<double>(sorted.size() - 1) + 0.5)];
-}
-
 double ratio(std::uint64_t a, std::uint64_t b) { return b ? static_cast<double>(a) / static_cast<double>(b) : 0.0; }
 
 /// The largest number of tokens that a stage of the target did not compute completely.
@@ -219,6 +214,11 @@ std::string layers_text(LayerRange layers) { return layers.count() == 0 ? "-" : 
 
 std::string held_layers(const wire::Report& rank) {
   return layers_text(rank.layers) + (rank.share < 1 ? fmt::format(" {:.0f}%", 100 * rank.share) : "");
+}
+
+double quantile(const std::vector<double>& sorted, double q) {
+  if (sorted.empty()) return 0;
+  return sorted[static_cast<std::size_t>(q * static_cast<double>(sorted.size() - 1) + 0.5)];
 }
 
 Speed speed(const Generation& r) {

@@ -31,6 +31,9 @@ struct Speed {
 /// The time to the token of the prefill is Completion::first_token_s.
 Speed speed(const Generation& result);
 
+/// Of ascending numbers; 0 if there are none.
+double quantile(const std::vector<double>& sorted, double q);
+
 /// The first and the last layer, or "-".
 std::string layers_text(LayerRange layers);
 /// The same, with the rank's share of the columns if ranks share layers: "0-7 50%".

@@ -65,6 +65,32 @@ TEST(Simulate, Requests_shareThePipeline) {
   EXPECT_GT(of("8") / one, 6);
 }
 
+TEST(Simulate, RequestsThatComeFaster_waitLonger) {
+  const TemporaryFolder folder;
+  const std::string json = folder / "s.json";
+  const auto of = [&](const char* arrival, const char* slots) {
+    const Outcome outcome = simulate({"--ranks", "2", "--strategy", "iterative", "-n", "16", "--requests", "40", "--target-ms", "100",
+                                      "--prompt-tokens", "4", "--arrival", arrival, "--slots", slots, "--json", json});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    for (const char* word : {"first p50 ms", "p95 ms", "gap p50 ms", "p99 ms"})
+      EXPECT_NE(outcome.out.find(word), std::string::npos) << word;
+    return Json::parse(read_file(json));
+  };
+  const Json seldom = of("0.1", "4"), often = of("0.9", "4"), queued = of("0.9", "1"), all = of("all", "1");
+  const auto figure = [](const Json& j, const char* name) { return j["results"][0][name].get<double>(); };
+  EXPECT_EQ(seldom["from"]["arrival"], 0.1);
+  EXPECT_FALSE(all["from"].contains("arrival"));
+  EXPECT_EQ(often["from"]["slots"], 4);
+  EXPECT_NEAR(figure(seldom, "decode_tokens_per_s"), 16 * 0.1, 0.4) << "as many tokens as are asked for";
+  EXPECT_NEAR(figure(seldom, "first_token_p50_s"), 0.12, 0.02);
+  EXPECT_NEAR(figure(seldom, "itl_p50_s"), 0.1, 0.01);
+  EXPECT_GT(figure(often, "itl_p99_s"), 1.1 * figure(seldom, "itl_p99_s"));
+  EXPECT_GT(figure(queued, "first_token_p50_s"), 3 * figure(often, "first_token_p50_s"));
+  EXPECT_GT(figure(queued, "first_token_p95_s"), 1.5 * figure(queued, "first_token_p50_s"));
+  EXPECT_NEAR(figure(all, "first_token_p50_s"), 20 * 1.62, 2) << "half of the texts are written before";
+  EXPECT_NEAR(figure(all, "decode_tokens_per_s"), 16 / 1.62, 0.5);
+}
+
 TEST(Simulate, Json_holdsWhatWasAskedForAndWhatCameOut) {
   const TemporaryFolder folder;
   const std::string json = folder / "s.json", csv = folder / "s.csv";
@@ -325,7 +351,9 @@ TEST(Simulate, NonsenseFlag_isNamed) {
                                                              {{"-n", "1"}, "-n 2"},
                                                              {{"-n", "0"}, "-n must be between 1 and 10000"},
                                                              {{"--requests", "0"}, "--requests"},
-                                                             {{"--requests", "2", "--from", kModel}, "--requests"},
+                                                             {{"--arrival", "0"}, "--arrival must be all, or requests per second"},
+                                                             {{"--arrival", "now"}, "--arrival"},
+                                                             {{"--slots", "65"}, "--slots"},
                                                              {{"--from", kModel}, kModel},
                                                              {{"-m", kModel, "--ranks", "500"}, "500"}};
   for (const auto& [arguments, word] : cases) {

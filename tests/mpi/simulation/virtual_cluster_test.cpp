@@ -50,7 +50,7 @@ double times_as_many(Scenario s, int texts) {
   s.requests = texts;
   const Outcome all = simulate(s);
   EXPECT_TRUE(one.exact && all.exact);
-  return all.together_per_s * 1e-9 * static_cast<double>(one.arrived.back()) / static_cast<double>(one.arrived.size() - 1);
+  return tokens_per_s(all.requests) * 1e-9 * static_cast<double>(one.arrived.back()) / static_cast<double>(one.arrived.size() - 1);
 }
 
 TEST(VirtualCluster, SeveralTexts_keepAllStagesBusy) {
