@@ -7,26 +7,49 @@
 
 namespace yamata {
 
-WindowCells::WindowCells(std::int32_t table_cells, std::int32_t cells, std::int32_t window)
+WindowCells::WindowCells(std::int32_t table_cells, std::int32_t cells, std::int32_t window, TextSlots texts)
     : cell_of_(static_cast<std::size_t>(table_cells), kNoCell),
       holders_(static_cast<std::size_t>(cells)),
       free_(static_cast<std::size_t>(cells)),
-      window_(window) {
+      window_(window),
+      texts_(texts) {
   std::iota(free_.rbegin(), free_.rend(), 0);
 }
 
 /// If there are too few free cells, takes cells from tokens that were removed or are before every future window.
 void WindowCells::make_room(const CellTable& table, std::size_t tokens) {
   if (free_.size() >= tokens) return;
-  const std::int32_t first_seen = table.end(0) - window_ + 1;
   for (std::size_t cell = 0; cell < holders_.size(); ++cell) {
     Holder& holder = holders_[cell];
-    if (holder.of_table == kNoCell || (holder.position >= first_seen && table.held(holder.of_table))) continue;
+    if (holder.of_table == kNoCell || in_a_window(table, holder)) continue;
     cell_of_[static_cast<std::size_t>(holder.of_table)] = kNoCell;
     holder.of_table = kNoCell;
     free_.push_back(static_cast<CellId>(cell));
   }
   if (free_.size() < tokens) throw ClusterError("a run of more tokens than layers with a window have free cells");
+}
+
+/// Whether a next token of a text or of a checkpoint could see it, or one after a guess. Texts share cells of a common beginning, which one
+/// of them has placed; guesses only follow their own text.
+bool WindowCells::in_a_window(const CellTable& table, const Holder& holder) const {
+  const auto holds = [&](std::int32_t sequence) { return table.at(sequence, holder.position) == holder.of_table; };
+  const auto sees = [&](std::int32_t sequence) { return holder.position > table.end(sequence) - window_; };
+  const std::int32_t own = texts_.text_of(holder.slot);
+  if (holds(own) && sees(own)) return true;
+  if (!table.held(holder.of_table)) return false;
+  for (std::int32_t slot = 0; slot < texts_.slots; ++slot) {
+    const std::int32_t text = texts_.text_of(slot);
+    if (holds(text) && sees(text)) return true;
+  }
+  for (std::int32_t kept = texts_.first_checkpoint(table); kept < table.sequence_count(); ++kept) {
+    if (holds(kept) && sees(kept)) return true;
+  }
+  if (!sees(own)) return false;
+  const SequenceRange guesses = texts_.guesses_of(holder.slot, table);
+  for (std::int32_t sequence = guesses.begin; sequence < guesses.end; ++sequence) {
+    if (holds(sequence)) return true;
+  }
+  return false;
 }
 
 /// The tokens of a skipped run have no cell here. Their results are not used, so any cell may be returned.
@@ -56,7 +79,7 @@ void WindowCells::place(CellTable& table, std::span<const Placement> batch, Batc
       cell = free_.back();
       free_.pop_back();
     }
-    holders_[static_cast<std::size_t>(cell)] = {of_table, batch[row].position};
+    holders_[static_cast<std::size_t>(cell)] = {of_table, batch[row].position, texts_.slot_of(batch[row].sequences.begin)};
     in_window.cells_.push_back(cell);
     view(all, row, in_window);
   }

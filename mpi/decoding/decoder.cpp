@@ -145,7 +145,6 @@ bool Decoder::take(const TreeRuns::Run& run, const RunResult& result) {
   }
   if (!options_.reuse_tree && !policy_->goes_in_steps()) drop_guesses();
   counters_.runs_cancelled += runs_.cancel_dead(options_.cancel);
-  count_guess_cells();
   return true;
 }
 

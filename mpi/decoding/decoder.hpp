@@ -131,8 +131,11 @@ class Decoder {
   /// Runs in flight.
   std::size_t in_flight() const { return runs_.in_flight(); }
 
-  /// Called when a run with the next part of the prompt has been sent, with the number of tokens that have; the stages will compute it.
+  /// Called when a run with the next part of the prompt has been sent, with the number of tokens that have; the stages will compute it
+  /// unless the text is left before.
   std::function<void(std::size_t tokens)> on_prompt_sent;
+  /// If there are several texts: calls it after the batcher has sent the run.
+  void tell_prompt_sent();
   /// After the end of the text: its last token is computed, too. Whether there are cells for that.
   bool compute_end() {
     const bool possible = std::ssize(text()) <= options_.context && target_.cells().free_cells() > 0;
@@ -209,8 +212,9 @@ class Decoder {
   std::int32_t generated_ = 0;
   std::size_t prompt_computed_ = 0, reused_ = 0;
   std::optional<float> log_sum_;
-  bool tree_changed_ = false;  // since the policy last found nothing to send
-  bool awaits_batch_ = false;  // the guesses that it found were too few, and more are being drafted
+  bool prompt_untold_ = false;  // a part of the prompt has been sent since on_prompt_sent was called
+  bool tree_changed_ = false;   // since the policy last found nothing to send
+  bool awaits_batch_ = false;   // the guesses that it found were too few, and more are being drafted
   bool finished_ = false;
   std::optional<TreeRuns::Finished> held_;  // a result that waits for a draft; see holds_results
   Clock::time_point last_text_;

@@ -11,7 +11,10 @@ namespace yamata {
 bool Decoder::send() {
   return timed([this] {
     bool anything = false;
-    for (; has_prompt(); anything = true) submit_prompt(static_cast<std::size_t>(options_.batch));
+    for (; has_prompt(); anything = true) {
+      submit_prompt(static_cast<std::size_t>(options_.batch));
+      tell_prompt_sent();
+    }
     while (!held_ && !reads_prompt() && send_next()) anything = true;
     return anything;
   });
@@ -34,7 +37,12 @@ bool Decoder::send_root(std::int32_t others) {
 void Decoder::submit_prompt(std::size_t most) {
   runs_.unsent_text() <= most ? runs_.submit_root() : runs_.submit_text(most);
   ++counters_.runs_started;
-  if (on_prompt_sent) on_prompt_sent(text().size() - runs_.unsent_text() + (runs_.tree().root().sent ? 1 : 0));
+  prompt_untold_ = true;
+}
+
+void Decoder::tell_prompt_sent() {
+  if (!std::exchange(prompt_untold_, false) || !on_prompt_sent) return;
+  on_prompt_sent(text().size() - runs_.unsent_text() + (runs_.tree().root().sent ? 1 : 0));
 }
 
 bool Decoder::send_next() {
@@ -105,6 +113,7 @@ std::size_t Decoder::free_guess_cells() const {
   return static_cast<std::size_t>(std::max(0, options_.guess_cells - held));
 }
 
+/// Rejected guesses stay in the cache until this text's next run, so they count until then.
 void Decoder::count_guess_cells() {
   const auto held = static_cast<std::int32_t>(runs_.partitions().speculative_cells());
   guess_cells_.held += held - std::exchange(own_guess_cells_, held);

@@ -46,7 +46,7 @@ void Drafter::begin(const wire::Commit& commit) {
 void Drafter::end(DraftedText& text) {
   if (pipeline_->stage().model().features_read() == 0) {
     text.send_operations();
-    cache_.keep(text.text(), text.computed(), text.sequences().begin, false);
+    cache_.keep(text.text(), text.computed(), text.sequences().begin);
   }
   text.end();
   wire::Record record;

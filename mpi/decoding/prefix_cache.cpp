@@ -13,9 +13,9 @@ std::size_t common_beginning(std::span<const std::int32_t> a, std::span<const st
 
 }  // namespace
 
-PrefixCache::PrefixCache(Pipeline& pipeline, SequenceRange sequences, Kind kind) : pipeline_(pipeline), kind_(kind) {
-  const std::int32_t end = kind == Kind::kWindows ? std::min(sequences.end, sequences.begin + 1) : sequences.end;
-  for (std::int32_t sequence = end; sequence-- > sequences.begin;) free_.push_back(sequence);
+PrefixCache::PrefixCache(Pipeline& pipeline, SequenceRange sequences, Kind kind, std::int32_t window)
+    : pipeline_(pipeline), kind_(kind), window_(static_cast<std::size_t>(window)) {
+  for (std::int32_t sequence = sequences.end; sequence-- > sequences.begin;) free_.push_back(sequence);
 }
 
 void PrefixCache::send(const CacheOperation& operation) {
@@ -31,58 +31,63 @@ void PrefixCache::drop(std::size_t index) {
   kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(index));
 }
 
-CachedBeginning PrefixCache::find(std::span<const std::int32_t> prompt, bool reuse) {
-  std::size_t best = kept_.size(), tokens = 0;
-  for (std::size_t i = 0; i < kept_.size() && reuse; ++i) {
-    const std::size_t common = common_beginning(kept_[i].tokens, prompt.first(prompt.size() - 1));
-    if (common < tokens || common == 0 || (kind_ != Kind::kCells && common < kept_[i].tokens.size())) continue;
-    best = i;
-    tokens = common;
+PrefixCache::Beginning PrefixCache::best(std::span<const std::int32_t> prompt) const {
+  Beginning best{kept_.size()};
+  for (std::size_t i = 0; i < kept_.size(); ++i) {
+    const std::size_t all = kept_[i].tokens.size(), common = common_beginning(kept_[i].tokens, prompt.first(prompt.size() - 1));
+    if (common < best.tokens || common == 0 || kept_[i].computed_in != kNone || (common < all && !has_all_of(all))) continue;
+    best = {i, common};
   }
-  if (best == kept_.size()) {
-    if (kind_ == Kind::kWindows) make_room(pipeline_.cells().cell_count());  // layers with a window have no cells for two texts
-    return {};
-  }
-  std::rotate(kept_.begin() + static_cast<std::ptrdiff_t>(best), kept_.begin() + static_cast<std::ptrdiff_t>(best) + 1, kept_.end());
-  return {kept_.back().sequence, static_cast<std::int32_t>(tokens)};
+  return best;
 }
 
-void PrefixCache::keep(std::span<const std::int32_t> text, std::size_t computed, std::int32_t from, bool whole) {
-  if (kind_ == Kind::kStates) return;
+CachedBeginning PrefixCache::find(std::span<const std::int32_t> prompt, bool reuse) {
+  const Beginning found = reuse ? best(prompt) : Beginning{};
+  if (found.tokens == 0) return {};
+  const auto used = kept_.begin() + static_cast<std::ptrdiff_t>(found.index);
+  std::rotate(used, used + 1, kept_.end());
+  return {kept_.back().sequence, static_cast<std::int32_t>(found.tokens)};
+}
+
+void PrefixCache::keep(std::span<const std::int32_t> text, std::size_t computed, std::int32_t from) {
   const auto held = text.first(std::min(computed, text.size()));
-  if (kind_ == Kind::kWindows) make_room(pipeline_.cells().cell_count());
-  if (held.empty() || (kind_ == Kind::kWindows && !whole)) return;
+  if (held.empty()) return;
   for (std::size_t i = kept_.size(); i-- > 0;) {
     const std::size_t common = common_beginning(kept_[i].tokens, held);
     if (common == held.size()) return;  // it is there, as the beginning of another one
     if (common == kept_[i].tokens.size()) drop(i);
   }
   if (free_.empty() && !kept_.empty()) drop(0);
-  add(held, from, true);
+  add({.tokens = {held.begin(), held.end()}, .sequence = kNone}, from);
 }
 
 /// In a free sequence, if there is one.
-void PrefixCache::add(std::span<const std::int32_t> text, std::int32_t from, bool whole) {
+void PrefixCache::add(Kept kept, std::int32_t from) {
   if (free_.empty()) return;
-  const std::int32_t sequence = free_.back();
+  kept.sequence = free_.back();
   free_.pop_back();
-  send(CacheOperation::copy(from, {sequence, sequence + 1}, {0, static_cast<std::int32_t>(text.size())}));
-  kept_.push_back({{text.begin(), text.end()}, sequence, whole});
+  send(CacheOperation::copy(from, {kept.sequence, kept.sequence + 1}, {0, static_cast<std::int32_t>(kept.tokens.size())}));
+  kept_.push_back(std::move(kept));
 }
 
-void PrefixCache::keep_state(std::span<const std::int32_t> text, std::int32_t from, bool whole) {
+void PrefixCache::keep_checkpoint(std::span<const std::int32_t> text, std::int32_t from, bool whole) {
   if (std::ranges::any_of(kept_, [&](const Kept& kept) { return std::ranges::equal(kept.tokens, text); })) return;
-  if (free_.empty() && whole) {
+  if (free_.empty() && whole && !kept_.empty()) {
     const auto beginning = std::ranges::find(kept_, false, &Kept::whole);
-    if (!kept_.empty()) drop(beginning == kept_.end() ? 0 : static_cast<std::size_t>(beginning - kept_.begin()));
+    drop(beginning == kept_.end() ? 0 : static_cast<std::size_t>(beginning - kept_.begin()));
   }
-  add(text, from, whole);
+  add({.tokens = {text.begin(), text.end()}, .sequence = kNone, .whole = whole, .computed_in = from}, from);
 }
 
-void PrefixCache::forget_beyond(std::span<const std::int32_t> text, std::size_t computed) {
+void PrefixCache::text_computed(std::int32_t sequence, std::size_t tokens) {
+  for (Kept& kept : kept_) {
+    if (kept.computed_in == sequence && kept.tokens.size() <= tokens) kept.computed_in = kNone;
+  }
+}
+
+void PrefixCache::text_ended(std::int32_t sequence) {
   for (std::size_t i = kept_.size(); i-- > 0;) {
-    const std::size_t length = kept_[i].tokens.size();
-    if (length > computed && common_beginning(kept_[i].tokens, text) == length) drop(i);
+    if (kept_[i].computed_in == sequence) drop(i);
   }
 }
 

@@ -13,10 +13,11 @@ namespace {
 
 /// The cache of texts that have ended, in sequences behind those of the slots.
 PrefixCache make_cache(Pipeline& target, const wire::PipelinePlan& plan, const DecodeOptions& options) {
+  const StageModel& model = target.stage().model();
+  if (model.window() > 0 || model.has_states())
+    return {target, {plan.sequences - plan.checkpoints, plan.sequences}, PrefixCache::Kind::kCheckpoints, model.window()};
   const std::int32_t begin = options.all_sequences();
-  const SequenceRange sequences{begin, begin + options.kept_texts};
-  if (plan.kept_states > 0) return {target, {plan.sequences - plan.kept_states, plan.sequences}, PrefixCache::Kind::kStates};
-  return {target, sequences, plan.window_cells > 0 ? PrefixCache::Kind::kWindows : PrefixCache::Kind::kCells};
+  return {target, {begin, begin + options.kept_texts}, PrefixCache::Kind::kCells};
 }
 
 wire::PipelinePlan plan_of_target(const Head& head) {
@@ -91,24 +92,35 @@ Engine::Beginning Engine::longest_beginning(const RequestText& text) const {
     const auto& other = slot.text->tokens();
     const auto tokens = static_cast<std::size_t>(std::ranges::mismatch(own, other).in1 - own.begin());
     const std::size_t computed = std::min(tokens, slot.text->decoder().computed());
-    if (tokens > longest.tokens) longest = {&slot, tokens, computed};
+    if (tokens > longest.tokens) longest = {&slot, tokens, computed, cache_.has_all_of(other.size())};
   }
   return longest;
+}
+
+/// Whether a text should wait for another one that computes much of its beginning. Where that can only go on at checkpoints, it waits until
+/// the other one has made them all.
+bool Engine::should_wait(const RequestText& text, const Beginning& shared) const {
+  if (shared.computed == shared.tokens || (!shared.all_there && !cache_.keeps_any())) return false;
+  const std::size_t now = shared.all_there ? shared.computed : std::min(shared.tokens, cache_.longest(text.tokens()));
+  return shared.tokens - now >= static_cast<std::size_t>(options_.batch);
 }
 
 /// Begins requests for which there are slots and cells. One that shares much with a prompt that is being computed waits for that.
 bool Engine::begin_waiting() {
   bool anything = false;
+  for (const Slot& slot : slots_) {
+    if (slot.text) cache_.text_computed(slot.sequences.begin, slot.text->decoder().computed());
+  }
   while (!waiting_.empty()) {
     const RequestText& next = *waiting_.front();
     const auto free = std::ranges::find_if(slots_, [](const Slot& slot) { return !slot.text; });
     if (free == slots_.end() || !fits(next)) break;
     const Beginning shared = next.reuses() ? longest_beginning(next) : Beginning{};
-    if (shared.tokens - shared.computed >= static_cast<std::size_t>(options_.batch)) break;
+    if (should_wait(next, shared)) break;
     free->text = std::move(waiting_.front());
     waiting_.pop_front();
     CachedBeginning beginning;
-    if (shared.computed > 0) {
+    if (shared.computed > 0 && shared.all_there) {
       shared.other->text->decoder().send_operations();
       beginning = {shared.other->sequences.begin, static_cast<std::int32_t>(shared.computed)};
     }
@@ -134,6 +146,7 @@ bool Engine::pause_youngest() {
   const auto id = [](const Slot& slot) { return slot.text ? slot.text->id() : 0; };
   Slot& slot = *std::ranges::max_element(slots_, {}, id);
   slot.text->decoder().leave();
+  end_in_cache(slot);
   empty(slot);
   slot.text->pause();
   ++pauses_;
@@ -188,17 +201,31 @@ bool Engine::send() {
 std::unique_ptr<RequestText> Engine::release(Slot& slot, bool whole) {
   Decoder& decoder = slot.text->decoder();
   decoder.leave();
-  if (cache_.keeps_states()) keep_states(slot, whole);
-  cache_.keep(decoder.text(), decoder.computed(), slot.sequences.begin, whole);
+  end_in_cache(slot);
+  if (!cache_.has_checkpoints())
+    cache_.keep(decoder.text(), decoder.computed(), slot.sequences.begin);
+  else if (whole)
+    keep_end(slot);
   if (slots_.size() > 1) empty(slot);
   return std::move(slot.text);
 }
 
-/// Of layers with states.
-void Engine::keep_states(Slot& slot, bool whole) {
+/// Checkpoints of a text that is left are those that have been computed.
+void Engine::end_in_cache(const Slot& slot) {
+  cache_.text_computed(slot.sequences.begin, slot.text->decoder().computed());
+  cache_.text_ended(slot.sequences.begin);
+}
+
+/// A checkpoint at the end of a text. There is no state after the last token before that is computed, too.
+void Engine::keep_end(const Slot& slot) {
   Decoder& decoder = slot.text->decoder();
-  cache_.forget_beyond(decoder.text(), decoder.computed());
-  if (whole && decoder.compute_end()) cache_.keep_state(decoder.text(), slot.sequences.begin, true);
+  std::size_t tokens = decoder.computed();
+  if (target_.pipeline.stage().model().has_states()) {
+    if (!decoder.compute_end()) return;
+    tokens = decoder.text().size();
+  }
+  cache_.keep_checkpoint(std::span(decoder.text()).first(tokens), slot.sequences.begin, true);
+  cache_.text_computed(slot.sequences.begin, tokens);
 }
 
 /// The observer may submit the next request.

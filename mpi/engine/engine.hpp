@@ -69,6 +69,7 @@ class Engine final : public DraftListener {
   struct Beginning {
     const Slot* other = nullptr;
     std::size_t tokens = 0, computed = 0;
+    bool all_there = false;  // layers have all of the other text, so that this one may go on after any token that is computed
   };
   /// A place for a text.
   struct Slot {
@@ -81,6 +82,7 @@ class Engine final : public DraftListener {
   bool begin_waiting();
   bool fits(const RequestText& text) const;
   Beginning longest_beginning(const RequestText& text) const;
+  bool should_wait(const RequestText& text, const Beginning& shared) const;
   void make_room();
   bool pause_youngest();
   void empty(const Slot& slot);
@@ -88,7 +90,8 @@ class Engine final : public DraftListener {
   bool send();
   void finish(Slot& slot, FinishReason reason);
   std::unique_ptr<RequestText> release(Slot& slot, bool whole);
-  void keep_states(Slot& slot, bool whole);
+  void end_in_cache(const Slot& slot);
+  void keep_end(const Slot& slot);
   void end_begun();
 
   Head* head_ = nullptr;

@@ -82,7 +82,7 @@ void RequestText::begin(Target& target, const Place& place, PrefixCache& cache) 
   const bool reuses = request_.reuse && !decoder_->reads_features();
   CachedBeginning cached = cache.find(text_, reuses);
   if (reuses && place.beginning.tokens > cached.tokens) cached = place.beginning;
-  if (cache.keeps_states()) keep_states(cache, place.sequences.begin, static_cast<std::size_t>(cached.tokens));
+  if (cache.has_checkpoints()) keep_checkpoints(cache, place.sequences.begin, static_cast<std::size_t>(cached.tokens));
   if (!began_) {
     began_ = Clock::now();
     completion_.cached_tokens = static_cast<std::size_t>(cached.tokens);
@@ -112,13 +112,14 @@ Completion RequestText::complete(FinishReason reason) {
   return std::move(completion_);
 }
 
-/// States after the prompt, before its last run, and now and then before that. `from`: tokens whose state is there.
-void RequestText::keep_states(PrefixCache& cache, std::int32_t sequence, std::size_t from) {
+/// Checkpoints after the prompt, once before its last runs, and now and then before that. `from`: tokens that are there already.
+void RequestText::keep_checkpoints(PrefixCache& cache, std::int32_t sequence, std::size_t from) {
   decoder_->on_prompt_sent = [this, &cache, sequence, from](std::size_t sent) mutable {
-    const std::size_t all = request_.prompt.size();
+    const std::size_t all = text_.size();
     const auto most = static_cast<std::size_t>(options_.batch);
-    if (sent < all && sent - from < PrefixCache::kStateInterval && all - sent > most) return;
-    cache.keep_state(std::span(request_.prompt).first(sent), sequence, sent == all);
+    const bool before_last = all - sent <= most && all - from > most;
+    if (sent < all && sent - from < PrefixCache::kInterval && !before_last) return;
+    cache.keep_checkpoint(std::span(text_).first(sent), sequence, sent == all);
     from = sent;
   };
 }

@@ -62,7 +62,7 @@ class RequestText {
   Completion complete(FinishReason reason);
 
  private:
-  void keep_states(PrefixCache& cache, std::int32_t sequence, std::size_t from);
+  void keep_checkpoints(PrefixCache& cache, std::int32_t sequence, std::size_t from);
   std::int32_t choose(std::vector<float>& logits, std::span<const std::int32_t> history);
   std::vector<TokenLogprob> note_probabilities(std::span<const float> logits);
   void tell_probability(std::int32_t token, const std::vector<TokenLogprob>& top);
@@ -73,7 +73,7 @@ class RequestText {
   const Clock::time_point submitted_;
   RequestObserver& observer_;
   const std::vector<DraftLink*>* drafters_ = nullptr;
-  std::vector<std::int32_t> text_;  // while it waits
+  std::vector<std::int32_t> text_;  // when it began last, or while it waits
   Sampler sampler_;
   TokenGrammar::State grammar_state_;  // at the end of the text
   Fnv1a checksum_;                     // of the logits from which tokens were sampled

@@ -42,6 +42,7 @@ bool Scheduler::send_text(std::span<Decoder* const> texts, int depth) {
   bool anything = add_roots(texts, depth);
   anything |= add_prompts(texts);
   target_.batcher.send();
+  for (Decoder* const text : texts) text->tell_prompt_sent();
   return anything;
 }
 

@@ -38,7 +38,7 @@ RankBytes bytes_of_layers(std::span<const ModelFile* const> models, const wire::
   require_storable(plan.cache_types, model.h.head_dim);
   const GroupMember member = pipeline.member(place);
   return rank_bytes(model, layers, Shard(model.h, member.shares, member.member), plan.cache_types, plan.batch, threads,
-                    pipeline.window_cells, pipeline.kept_states);
+                    pipeline.window_cells, pipeline.texts());
 }
 
 /// Bytes on a device for some of a rank's layers.
@@ -47,7 +47,7 @@ RankBytes device_bytes(std::span<const ModelFile* const> models, const wire::Sta
   const ModelFile& model = *models[static_cast<std::size_t>(pipeline.model)];
   const GroupMember member = pipeline.member(place);
   return device_bytes(model, layers, Shard(model.h, member.shares, member.member), plan.cache_types, plan.batch, pipeline.cells,
-                      pipeline.window_cells, pipeline.kept_states);
+                      pipeline.window_cells, pipeline.texts());
 }
 
 /// Number of a rank's first layers of the target that its device computes alone.
@@ -223,21 +223,22 @@ std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, int batch
 }
 
 RankBytes rank_bytes(const ModelFile& model, LayerRange range, const Shard& shard, CacheTypes cache_types, int batch, int threads,
-                     std::int32_t window_cells, std::int32_t kept_states) {
+                     std::int32_t window_cells, const TextSlots& texts) {
   const auto& [file, h] = model;
   const std::int64_t recurrent = recurrent_layers(h, range);
   const std::size_t in_windows = cell_bytes(h, range, shard, cache_types, true);
+  const bool reuses = window_cells > 0 && !h.is_recurrent();
   return {.weights = stage_bytes(file, h, range, shard),
-          .cache_per_cell = cell_bytes(h, range, shard, cache_types, false) + (window_cells > 0 ? 0 : in_windows) +
+          .cache_per_cell = cell_bytes(h, range, shard, cache_types, false) + (reuses ? 0 : in_windows) +
                             (window_cells > 0 ? 0 : StateStore::bytes_for(shard.state(), recurrent, {1, 0})),
           .buffers = buffer_bytes(h, range, batch, threads, shard),
-          .window_cache = in_windows * static_cast<std::size_t>(std::max(0, window_cells)) +
-                          StateStore::bytes_for(shard.state(), recurrent, {window_cells, StateCells::kStates + kept_states})};
+          .window_cache = (reuses ? in_windows * static_cast<std::size_t>(window_cells) : 0) +
+                          StateStore::bytes_for(shard.state(), recurrent, {window_cells, StateCells::kStates + texts.checkpoints})};
 }
 
 RankBytes device_bytes(const ModelFile& model, LayerRange layers, const Shard& shard, CacheTypes cache_types, int batch, std::int64_t cells,
-                       std::int32_t window_cells, std::int32_t kept_states) {
-  RankBytes bytes = rank_bytes(model, layers, shard, cache_types, batch, 1, window_cells, kept_states);
+                       std::int32_t window_cells, const TextSlots& texts) {
+  RankBytes bytes = rank_bytes(model, layers, shard, cache_types, batch, 1, window_cells, texts);
   bytes.buffers = device_scratch_bytes({.rows = batch,
                                         .widest = model.h.widest_input(),
                                         .heads = most_query_heads(model.h, layers, shard),
@@ -258,11 +259,13 @@ std::uint64_t weights_that_move(const ModelFile& model, LayerRange layers, const
   return bytes;
 }
 
-std::int32_t window_cells(const Hyperparameters& h, std::int32_t cells, std::int32_t guesses, std::int32_t batch, bool draft) {
+std::int32_t window_cells(const Hyperparameters& h, std::int32_t cells, std::int32_t guesses, std::int32_t batch, bool draft,
+                          const TextSlots& texts) {
   if (h.layer.window == 0 && !h.is_recurrent()) return 0;
   if (h.is_recurrent()) return static_cast<std::int32_t>(std::min<std::int64_t>(cells, StateCells::enough(draft ? 2 * guesses : guesses)));
   // A draft reads missed text in one run, unless it is as long as a prompt.
-  const std::int64_t enough = WindowCells::enough(h.layer.window, std::max(batch, StepCost::kOfAText), guesses);
+  const std::int64_t enough =
+      WindowCells::enough(h.layer.window, std::max({batch, StepCost::kOfAText, texts.slots}), guesses, texts.slots + texts.checkpoints);
   return enough < cells ? static_cast<std::int32_t>(enough) : 0;
 }
 
@@ -340,10 +343,15 @@ bool fits_memory(std::span<const ModelFile* const> models, const wire::Start& pl
   }
 }
 
-void keep_states_that_fit(std::span<const ModelFile* const> models, wire::Start& plan, const std::vector<wire::Hello>& hellos,
-                          std::span<const RankBytes> draft_heads) {
-  std::int32_t& kept = plan.pipelines.front().kept_states;
-  while (kept > 0 && !fits_memory(models, plan, hellos, draft_heads)) kept /= 2;
+void plan_checkpoints(std::span<const ModelFile* const> models, wire::Start& plan, const std::vector<wire::Hello>& hellos,
+                      std::span<const RankBytes> draft_heads) {
+  wire::PipelinePlan& target = plan.pipelines.front();
+  const auto window = static_cast<std::int32_t>(models.front()->h.is_recurrent() ? 1 : models.front()->h.layer.window);
+  while (target.checkpoints > 0 && !fits_memory(models, plan, hellos, draft_heads)) {
+    const std::int32_t fewer = target.checkpoints / 2;
+    target.window_cells -= (target.checkpoints - fewer) * (window - 1);
+    target.checkpoints = fewer;
+  }
 }
 
 }  // namespace yamata

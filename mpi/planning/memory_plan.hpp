@@ -22,22 +22,23 @@ struct RankBytes {
   std::uint64_t window_cache = 0;  ///< of layers with a sliding window or states; independent of the context length
   std::uint64_t cache(std::uint64_t cells) const { return cache_per_cell * cells + window_cache; }
 };
-/// `window_cells`, `kept_states`: as in ContextOptions.
+/// `window_cells`, `texts`: as in ContextOptions.
 RankBytes rank_bytes(const ModelFile& model, LayerRange range, const Shard& shard, CacheTypes cache_types, int batch, int threads,
-                     std::int32_t window_cells = 0, std::int32_t kept_states = 0);
+                     std::int32_t window_cells = 0, const TextSlots& texts = {});
 /// Bytes that a device with memory of its own needs for these layers and a cache of `cells` cells. The embedding and the activations are in
 /// the host's memory; the buffers are those of the device's operations.
 RankBytes device_bytes(const ModelFile& model, LayerRange layers, const Shard& shard, CacheTypes cache_types, int batch, std::int64_t cells,
-                       std::int32_t window_cells = 0, std::int32_t kept_states = 0);
+                       std::int32_t window_cells = 0, const TextSlots& texts = {});
 
 /// Bytes of weights that leave the host's memory if a device with memory of its own holds these layers. The embedding stays on the host,
 /// even if it is also the output matrix.
 std::uint64_t weights_that_move(const ModelFile& model, LayerRange layers, const Shard& shard);
 
 /// Number of cells of layers with a sliding window, or of inputs of layers with states, as in ContextOptions, for a cache of `cells` cells,
-/// at most `guesses` guesses at a time and prompts in runs of `batch` tokens. 0 if that would not be fewer than `cells`. A target counts
-/// accepted guesses that its states do not contain yet as guesses; a `draft` does not.
-std::int32_t window_cells(const Hyperparameters& h, std::int32_t cells, std::int32_t guesses, std::int32_t batch, bool draft = false);
+/// at most `guesses` guesses of all texts at a time and prompts in runs of `batch` tokens. 0 if that would not be fewer than `cells`. A
+/// target counts accepted guesses that its states do not contain yet as guesses; a `draft` does not.
+std::int32_t window_cells(const Hyperparameters& h, std::int32_t cells, std::int32_t guesses, std::int32_t batch, bool draft = false,
+                          const TextSlots& texts = {});
 
 /// Decides how many of the first layers of each of the target's stages its rank's device computes alone: as many as the rank was told, or,
 /// for kLayersThatFit, as many as fit into the device's free memory beside cache, buffers and the drafts there. Call it first.
@@ -60,8 +61,8 @@ std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, c
 /// Whether all that fits into memory, including weights.
 bool fits_memory(std::span<const ModelFile* const> models, const wire::Start& plan, const std::vector<wire::Hello>& hellos,
                  std::span<const RankBytes> draft_heads = {});
-/// Halves the number of states of the target's kept texts, which use memory that nothing else needs, until it fits, or there are none.
-void keep_states_that_fit(std::span<const ModelFile* const> models, wire::Start& plan, const std::vector<wire::Hello>& hellos,
-                          std::span<const RankBytes> draft_heads = {});
+/// Halves the number of the target's checkpoints, which use memory that nothing else needs, until it fits, or there are none.
+void plan_checkpoints(std::span<const ModelFile* const> models, wire::Start& plan, const std::vector<wire::Hello>& hellos,
+                      std::span<const RankBytes> draft_heads = {});
 
 }  // namespace yamata

@@ -91,7 +91,7 @@ void check_pipeline(const PipelinePlan& plan, int ranks, const Check& check) {
   for (std::size_t i = 0; i < plan.first_layers.size(); ++i)
     check(within(plan.first_layers[i], 0, plan.layers[i].count()), "the layers on a device");
   check(within(plan.window_cells, 0, plan.cells), "the cells of layers with a window");
-  check(within(plan.kept_states, 0, plan.sequences - 1), "the states of kept texts");
+  check(within(plan.checkpoints, 0, plan.sequences - plan.slots * plan.slot_sequences), "the checkpoints of texts");
   check(within(plan.model, 0, kMaxModels), "the number of a model");
 }
 

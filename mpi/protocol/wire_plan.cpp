@@ -50,7 +50,7 @@ Bytes encode(const Start& m) {
         .put_all(std::span<const std::uint8_t>(p.packed))
         .put_all(std::span<const double>(p.shares))
         .put(p.window_cells)
-        .put(p.kept_states)
+        .put(p.checkpoints)
         .put_all(std::span<const std::int32_t>(p.first_layers))
         .put(p.slots)
         .put(p.slot_sequences);
@@ -89,7 +89,7 @@ Start decode_start(std::span<const std::byte> bytes) {
     p.packed = in.get_all<std::uint8_t>();
     p.shares = in.get_all<double>();
     p.window_cells = in.get<std::int32_t>();
-    p.kept_states = in.get<std::int32_t>();
+    p.checkpoints = in.get<std::int32_t>();
     p.first_layers = in.get_all<std::int32_t>();
     p.slots = in.get<std::int32_t>();
     p.slot_sequences = in.get<std::int32_t>();

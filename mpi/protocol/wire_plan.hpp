@@ -31,15 +31,16 @@ struct PipelinePlan {
   std::vector<std::uint8_t> packed{};        ///< per rank: Packed
   std::vector<double> shares{};              ///< per rank: share of its layers' columns, within its group; empty: no groups
   std::int32_t window_cells = 0;             ///< as in ContextOptions
-  std::int32_t kept_states = 0;              ///< as in ContextOptions
+  std::int32_t checkpoints = 0;              ///< as in TextSlots
   std::vector<std::int32_t> first_layers{};  ///< per rank: how many of its first layers its device computes alone; empty: none
   std::int32_t slots = 1;                    ///< texts at a time
   std::int32_t slot_sequences = 1;           ///< of each; kept texts have those behind them
 
   /// The sequences of the text in this slot: the first holds it, each other may hold a path of guesses.
   SequenceRange sequences_of(std::int32_t slot) const { return {slot * slot_sequences, (slot + 1) * slot_sequences}; }
-  /// Those of kept texts.
+  /// Those of kept texts, or of checkpoints.
   SequenceRange kept_sequences() const { return {slots * slot_sequences, sequences}; }
+  TextSlots texts() const { return {slots, slot_sequences, checkpoints}; }
 
   /// Index of a rank in `ranks`, if it is there.
   std::optional<std::size_t> place_of(int rank) const {

@@ -32,7 +32,7 @@ void Ranks::add(int model, int first, const std::vector<TableShape>& stages) {
   }
   pipeline.cells = stages.front().cells;
   pipeline.sequences = stages.front().sequences;
-  pipeline.slots = stages.front().slots;
+  pipeline.slots = stages.front().texts.slots;
   pipeline.slot_sequences = pipeline.sequences / pipeline.slots;
   plan_.pipelines.push_back(std::move(pipeline));
   shapes_.push_back(stages);

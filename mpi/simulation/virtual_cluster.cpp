@@ -92,7 +92,7 @@ void Cluster::add_target() {
   const int slots = slots_of(scenario_);  // so that no text must wait for cells
   shape.cells = slots * (scenario_.decode.context + Engine::kRoomToGrow) + scenario_.decode.guess_cells;
   shape.sequences = slots * scenario_.decode.sequences.end;
-  shape.slots = slots;
+  shape.texts = {slots, scenario_.decode.sequences.end};
   if (scenario_.states) shape.state_inputs = state_inputs(shape.cells, scenario_.decode.guess_cells);
   shape.operations = std::max(1, kOperationsPerLayer * scenario_.layers / stages);
   shape.logits = [this](std::uint64_t prefix, std::span<float> logits) { text_->target_logits(prefix, logits); };
@@ -116,7 +116,7 @@ void Cluster::add_drafters() {
   shape.vocabulary = text_->vocabulary();
   shape.cells = scenario_.requests * (scenario_.decode.context + scenario_.draft.credit);
   shape.sequences = scenario_.requests * (scenario_.draft.credit + 1);
-  shape.slots = scenario_.requests;
+  shape.texts = {scenario_.requests, shape.sequences / scenario_.requests};
   if (scenario_.draft_states) shape.state_inputs = state_inputs(shape.cells, 2 * scenario_.draft.credit);
   shape.operations = kOperationsPerLayer * 16;
   shape.width = scenario_.draft_width;

@@ -10,6 +10,7 @@
 
 #include "cache/cell_table.hpp"
 #include "cache/kv_store.hpp"
+#include "cache/text_slots.hpp"
 #include "node/compute_unit.hpp"
 #include "src/model/shard.hpp"
 
@@ -32,7 +33,7 @@ struct ContextOptions {
   /// of layers with a sliding window, if texts only grow: cells outside the window are reused; of layers with states: tokens whose inputs
   /// are kept; 0: as many as cells
   std::int32_t window_cells = 0;
-  std::int32_t kept_states = 0;   ///< of layers with states: kept texts, whose sequences are the last ones
+  TextSlots texts{};              ///< which sequences are whose
   std::int64_t first_layers = 0;  ///< number of first layers that the unit's first_unit() computes
   bool pack_first = false;        ///< pack their weights in any case
   /// the unit, a device, computes the other layers, too; their packed weights are copied to it for every run (offloading)
@@ -121,6 +122,9 @@ class StageModel {
   virtual std::int64_t depths() const { return 0; }
   /// Whether layers of the model, here or on other stages, have states.
   virtual bool has_states() const { return false; }
+  /// If layers of the model, here or on other stages, only have cells for the ends of texts: the tokens that a token sees there; 0: all
+  /// layers have all cells.
+  virtual std::int32_t window() const { return 0; }
   /// Floats of one token's hidden state.
   virtual std::int64_t width() const = 0;
   /// Floats of one token's activations that this stage reads, if it is not the first.

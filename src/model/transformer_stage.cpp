@@ -13,7 +13,12 @@ namespace yamata {
 namespace {
 
 StateCounts state_counts(const ContextOptions& options) {
-  return {options.window_cells > 0 ? options.window_cells : options.cells, StateCells::kStates + options.kept_states};
+  return {options.window_cells > 0 ? options.window_cells : options.cells, StateCells::kStates + options.texts.checkpoints};
+}
+
+std::int32_t reused_window(const Hyperparameters& h, const ContextOptions& options) {
+  return options.window_cells > 0 && !h.is_recurrent() && windowed_layers(h, {0, h.layers}) > 0 ? static_cast<std::int32_t>(h.layer.window)
+                                                                                                : 0;
 }
 
 }  // namespace
@@ -31,14 +36,14 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
       passed_in_(h, range.begin),
       passed_out_(h, range.end),
       cells_(options.cells, options.sequences),
+      window_(reused_window(h, options)),
       unit_(unit),
       picked_(h.layer.picked),
       buffers_(unit, first() && last()),
       features_(unit),
       feature_inputs_(unit),
       layer_ops_(h_, shard_, exchange_, buffers_, ops_) {
-  if (options.window_cells > 0 && windowed_layers(h, range) > 0)
-    window_cells_.emplace(options.cells, options.window_cells, static_cast<std::int32_t>(h.layer.window));
+  if (window_ > 0 && windowed_layers(h, range) > 0) window_cells_.emplace(options.cells, options.window_cells, window_, options.texts);
   if (recurrent_layers(h, range) > 0) {
     state_cells_.emplace(options.cells, state_counts(options));
     const auto last = std::ranges::find(weights_.specs.rbegin(), weights_.specs.rend(), true, &LayerSpec::recurrent);
@@ -79,7 +84,7 @@ void TransformerStage::share_cache(UnitLayers& part, const ContextOptions& optio
   const std::vector<CachedLayer> layers = cached_layers(h_, part.range, shard_);
   std::vector<CacheLayer> in_store;
   for (const CachedLayer& cached : layers)
-    in_store.push_back({cached.shape, cached.windowed && options.window_cells > 0 ? options.window_cells : options.cells});
+    in_store.push_back({cached.shape, cached.windowed && window_ > 0 ? options.window_cells : options.cells});
   for (const CachedLayer& cached : layers) in_store.push_back({cached.index, options.cells});
   part.cache = std::make_unique<KvStore>(*part.unit, in_store, options.cache_types);
   for (int i = 0; i < std::ssize(layers); ++i) {

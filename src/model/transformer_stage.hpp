@@ -56,6 +56,7 @@ class TransformerStage final : public StageModel {
   Interval logit_tokens() const override { return shard_.rows(Extent::kVocabulary); }
   int members() const override { return shard_.members(); }
   bool has_states() const override { return h_.is_recurrent(); }
+  std::int32_t window() const override { return window_; }
   double share() const override { return shard_.share(); }
   double exchange_s() const override { return exchange_ ? exchange_->seconds() : 0; }
   std::uint64_t exchange_bytes() const override { return exchange_ ? exchange_->bytes_sent() : 0; }
@@ -128,7 +129,8 @@ class TransformerStage final : public StageModel {
   const PassedRows passed_in_, passed_out_;
   std::vector<Rope> ropes_;  // of layers without a window, then of layers with one if they differ
   CellTable cells_;
-  std::optional<WindowCells> window_cells_;  // if layers with a window have fewer cells
+  const std::int32_t window_;                // of layers of the model, if those with a window have fewer cells; else 0
+  std::optional<WindowCells> window_cells_;  // if there are such layers here
   std::optional<StateCells> state_cells_;    // if layers have states
   const StatePlan* state_plan_ = nullptr;
   std::size_t last_state_layer_ = 0;

@@ -38,8 +38,7 @@ struct TableShape {
   std::int32_t stage = 0, stages = 1, cells = 0, sequences = 1, vocabulary = 8;
   std::int32_t window = 0, window_cells = 0;          ///< 0: none; else the contents of WindowCells are checked, too
   std::int32_t state_inputs = 0;                      ///< 0: none; else a layer with states keeps so many tokens' inputs
-  std::int32_t slots = 1;                             ///< texts at a time, each with equally many of the sequences
-  std::int32_t kept_states = 0;                       ///< and so many states of kept texts
+  TextSlots texts{};                                  ///< which sequences are whose
   int operations = 1;                                 ///< per run
   std::int32_t member = 0, members = 1;               ///< of the ranks that share the stage
   VirtualExchange* exchange = nullptr;                ///< their exchange after every operation
@@ -104,6 +103,7 @@ class TableModel : public TableStage {
   }
   int members() const override { return shape_.members; }
   bool has_states() const override { return states_.has_value(); }
+  std::int32_t window() const override { return window_cells_ ? shape_.window : 0; }
   LayerRange layers() const override { return {shape_.stage, shape_.stage + 1}; }
   bool first() const override { return shape_.stage == 0; }
   bool last() const override { return shape_.stage + 1 == shape_.stages; }

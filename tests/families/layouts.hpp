@@ -91,11 +91,11 @@ class LayoutsOfOne : public ::testing::Test {
   }
   static Logits compute(ComputeUnit& unit, const ModelFile& model, const std::vector<LayerRange>& ranges, const std::vector<Batch>& batches,
                         GroupMember group, std::int32_t window_cells = 0, const std::vector<std::vector<CacheOperation>>& before = {},
-                        CacheType cache = CacheType::kF16, std::int64_t first_layers = 0, std::int32_t kept_states = 0) {
+                        CacheType cache = CacheType::kF16, std::int64_t first_layers = 0, const TextSlots& texts = {}) {
     std::deque<TransformerStage> stages;
     for (const LayerRange range : ranges) {
-      stages.emplace_back(model.file, model.h, range,
-                          ContextOptions{128, 4, cache, true, group, 0, window_cells, kept_states, first_layers}, unit);
+      stages.emplace_back(model.file, model.h, range, ContextOptions{128, 4, cache, true, group, 0, window_cells, texts, first_layers},
+                          unit);
       stages.back().load(nullptr);
       finish(unit);
     }
@@ -117,7 +117,7 @@ class LayoutsOfOne : public ::testing::Test {
   /// The same, computed by a group whose members each have a part of the logits.
   static Logits together(const ModelFile& model, const std::vector<LayerRange>& ranges, const std::vector<Batch>& batches,
                          const std::vector<double>& shares, const std::string& units = "c",
-                         const std::vector<std::vector<CacheOperation>>& before = {}, std::int32_t kept_states = 0) {
+                         const std::vector<std::vector<CacheOperation>>& before = {}, const TextSlots& texts = {}) {
     LocalGroup group(static_cast<int>(shares.size()));
     std::vector<Logits> parts(shares.size());
     std::vector<std::thread> threads;
@@ -126,7 +126,7 @@ class LayoutsOfOne : public ::testing::Test {
         const auto exchange = group.member(m);
         const auto unit = make_units(units);
         parts[static_cast<std::size_t>(m)] =
-            compute(*unit, model, ranges, batches, {shares, m, exchange.get()}, 0, before, CacheType::kF16, 0, kept_states);
+            compute(*unit, model, ranges, batches, {shares, m, exchange.get()}, 0, before, CacheType::kF16, 0, texts);
       });
     }
     for (std::thread& thread : threads) thread.join();

@@ -168,10 +168,12 @@ TEST_P(Layouts, TextsThatGoOnFromAKeptOne_haveTheBitsOfTheWholeText) {
   const auto last = [&](const Logits& found) { return Logits(found.end() - static_cast<std::ptrdiff_t>(model.h.vocabulary), found.end()); };
   for (const std::string& letters : {std::string("c"), kUnits.front(), kUnits.back()}) {
     const auto unit = make_units(letters);
-    EXPECT_EQ(last(compute(*unit, model, two, batches, {}, 0, before, CacheType::kF16, 0, 1)), expected) << "units " << letters;
+    EXPECT_EQ(last(compute(*unit, model, two, batches, {}, 0, before, CacheType::kF16, 0, {.checkpoints = 1})), expected)
+        << "units " << letters;
   }
   for (const std::vector<double>& shares : group_shares(model))
-    EXPECT_EQ(last(together(model, two, batches, shares, "c", before, 1)), expected) << shares.size() << " with " << shares[0];
+    EXPECT_EQ(last(together(model, two, batches, shares, "c", before, {.checkpoints = 1})), expected)
+        << shares.size() << " with " << shares[0];
 }
 
 TEST_P(Layouts, ARunThatIsLeft_changesNothing) {

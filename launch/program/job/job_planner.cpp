@@ -16,7 +16,7 @@
 namespace yamata {
 namespace {
 
-constexpr int kMostKeptStates = 16;  // each is as large as the state of the text
+constexpr int kMostCheckpoints = 16;  // of states; each is as large as that of a text
 
 }  // namespace
 
@@ -69,21 +69,33 @@ std::vector<LayerRange> JobPlanner::draft_split(const ModelPlace& place) const {
   return place.per_rank(split_layers(file, h, place.stage_shares(), place.stages()));
 }
 
-/// Whether layers with windows or states get less memory than others, because only their latest tokens are needed. That holds while a text
-/// is generated, which only grows, and is the only one; and for states always, because they can be read only where the text ends.
-bool JobPlanner::reuses(const Hyperparameters& h) const { return (writes() && text_.slots == 1) || h.is_recurrent(); }
+/// Whether layers with windows or states get less memory than others, because only the latest tokens of texts are needed. That holds while
+/// texts are generated, which only grow; and for states always, because they can be read only where a text ends.
+bool JobPlanner::reuses(const Hyperparameters& h) const { return writes() || h.is_recurrent(); }
 
-/// Memory of the ranks for the target, and of its cache.
-void JobPlanner::find_capacities(const std::vector<wire::Hello>& hellos, const DecodeOptions& decode) {
+/// Memory of the ranks for the target, and of its cache, in a pipeline of this shape.
+void JobPlanner::find_capacities(const std::vector<wire::Hello>& hellos, const wire::PipelinePlan& shape) {
   const CacheOptions& cache = rank_.options().cache;
   const ModelFile& target = rank_.models().target();
   capacities_ =
       weight_capacities(hellos, buffer_bytes(target.h, {0, target.h.layers}, cache.batch, rank_.units().threads()), layer_bytes(rank_));
-  const std::int32_t cells = text_cells() + decode.guess_cells,
-                     windowed = reuses(target.h) ? window_cells(target.h, cells, decode.guess_cells, cache.batch) : 0;
-  layer_cache_bytes_ = rank_bytes(target, {0, target.h.layers}, Shard(target.h), cache.types, cache.batch, 1, windowed)
-                           .cache(static_cast<std::uint64_t>(cells)) /
-                       static_cast<std::uint64_t>(target.h.layers);
+  const RankBytes all =
+      rank_bytes(target, {0, target.h.layers}, Shard(target.h), cache.types, cache.batch, 1, shape.window_cells, shape.texts());
+  layer_cache_bytes_ = all.cache(static_cast<std::uint64_t>(shape.cells)) / static_cast<std::uint64_t>(target.h.layers);
+}
+
+/// What layers with windows or states keep: the ends of all texts, and of some checkpoints, if that is less than everything. Windows of
+/// checkpoints are as many as those of texts.
+void JobPlanner::plan_ends(wire::PipelinePlan& pipeline, const DecodeOptions& decode, const wire::Start& plan) const {
+  const ModelFile* file = rank_.models().find(static_cast<std::size_t>(pipeline.model));
+  if (!file || !reuses(file->h)) return;
+  const bool target = pipeline.model == 0;
+  const std::int32_t guesses = target ? decode.guess_cells : pipeline.slots * plan.draft.room();
+  if (target) pipeline.checkpoints = std::min(decode.kept_texts, file->h.is_recurrent() ? kMostCheckpoints : decode.slots);
+  for (;; pipeline.checkpoints /= 2) {
+    pipeline.window_cells = window_cells(file->h, pipeline.cells, guesses, plan.batch, !target, pipeline.texts());
+    if (pipeline.window_cells > 0 || pipeline.checkpoints == 0) return;
+  }
 }
 
 int JobPlanner::slots_of(const ModelPlace& place) const {
@@ -104,10 +116,7 @@ wire::PipelinePlan JobPlanner::shape_of(const ModelPlace& place, const DecodeOpt
   pipeline.cells = texts + (target ? decode.guess_cells : pipeline.slots * plan.draft.room());
   pipeline.slot_sequences = target ? decode.sequences.end - decode.sequences.begin : plan.draft.room() + 1;
   pipeline.sequences = pipeline.slots * pipeline.slot_sequences + decode.kept_texts;
-  const ModelFile* file = rank_.models().find(static_cast<std::size_t>(place.model));
-  if (target && file && file->h.is_recurrent()) pipeline.kept_states = std::min(decode.kept_texts, kMostKeptStates);
-  if (file && reuses(file->h))
-    pipeline.window_cells = window_cells(file->h, pipeline.cells, target ? decode.guess_cells : plan.draft.room(), plan.batch, !target);
+  plan_ends(pipeline, decode, plan);
   return pipeline;
 }
 
@@ -124,19 +133,22 @@ wire::Start JobPlanner::shapes(const DecodeOptions& decode) const {
 }
 
 /// The sizes of the cache that are tried, the most wanted first: as many slots as wanted with a context for each, but none of more than
-/// usual size, with less for all together, and one text at a time. A text in layers with states has the cache for itself.
+/// usual size, with less for all together; with fewer slots, if each needs memory of its own; and one text at a time. A text in layers
+/// with states has the cache for itself.
 std::vector<ExpectedText> JobPlanner::sizes() const {
   std::vector<ExpectedText> sizes;
   const std::int32_t context = rank_.context();
-  const int slots = rank_.models().target().h.is_recurrent() ? 1 : text_.slots;
-  std::int32_t cells = text_.cache_tokens > 0 ? text_.cache_tokens : slots * std::min(context, kDefaultContext);
-  for (; slots > 1; cells /= 2) {
+  const Hyperparameters& h = rank_.models().target().h;
+  const auto add = [&](int slots, std::int32_t cells) {
     sizes.push_back(text_);
-    sizes.back().cache_tokens = std::max(cells, context);
-    if (cells <= context || text_.cache_tokens > 0) break;
+    sizes.back().slots = slots;
+    if (slots > 1) sizes.back().cache_tokens = std::max(cells, context);
+  };
+  for (int slots = h.is_recurrent() ? 1 : text_.slots; slots > 1; slots = h.layer.window > 0 ? slots / 2 : 1) {
+    std::int32_t cells = text_.cache_tokens > 0 ? text_.cache_tokens : slots * std::min(context, kDefaultContext);
+    for (add(slots, cells); cells > context && text_.cache_tokens == 0; add(slots, cells)) cells /= 2;
   }
-  sizes.push_back(text_);
-  sizes.back().slots = 1;
+  add(1, 0);
   return sizes;
 }
 
@@ -162,13 +174,13 @@ std::optional<wire::Start> JobPlanner::plan_of_size(const std::vector<wire::Hell
   const DecodeOptions decode = decode_options(rank_, text_);
   const std::vector<const ModelFile*> models = rank_.models().transformers();
   const std::vector<RankBytes> draft_heads = rank_.models().draft_heads_bytes(rank_.options().cache.batch);
-  find_capacities(hellos, decode);
-  const auto splits = target_splits(hellos);
   wire::Start plan = shapes(decode);
+  find_capacities(hellos, plan.pipelines.front());
+  const auto splits = target_splits(hellos);
   for (std::size_t i = 0; i + (by_any_split ? 0 : 1) < splits.size(); ++i) {
     plan_layers(plan, splits[i]);
     plan_device_layers(models, plan, hellos, draft_heads);
-    keep_states_that_fit(models, plan, hellos, draft_heads);
+    plan_checkpoints(models, plan, hellos, draft_heads);
     if (!fits_memory(models, plan, hellos, draft_heads)) continue;
     plan_packing(models, plan, hellos, rank_.options().compute.repack, draft_heads);
     return plan;
@@ -202,7 +214,7 @@ wire::Start JobPlanner::plan(const std::vector<wire::Hello>& hellos, std::span<c
   wire::Start plan = shapes(decode_options(rank_, text_));
   plan_layers(plan, target_splits(hellos).back());
   plan_device_layers(models, plan, hellos, draft_heads);
-  keep_states_that_fit(models, plan, hellos, draft_heads);
+  plan_checkpoints(models, plan, hellos, draft_heads);
   plan_packing(models, plan, hellos, options.compute.repack, draft_heads);
   std::ranges::for_each(plan_memory(models, plan, hellos, draft_heads), warn);
   std::ranges::for_each(ranks_without_layers(plan, hellos), warn);

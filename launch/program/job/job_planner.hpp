@@ -39,7 +39,8 @@ class JobPlanner {
   Workload expected_work(const ExpectedText& text) const;
   wire::Start shapes(const DecodeOptions& decode) const;
   wire::PipelinePlan shape_of(const ModelPlace& place, const DecodeOptions& decode, const wire::Start& plan) const;
-  void find_capacities(const std::vector<wire::Hello>& hellos, const DecodeOptions& decode);
+  void plan_ends(wire::PipelinePlan& pipeline, const DecodeOptions& decode, const wire::Start& plan) const;
+  void find_capacities(const std::vector<wire::Hello>& hellos, const wire::PipelinePlan& shape);
   std::vector<std::vector<LayerRange>> target_splits(const std::vector<wire::Hello>& hellos) const;
   std::vector<LayerRange> draft_split(const ModelPlace& place) const;
   std::vector<ExpectedText> sizes() const;

@@ -79,7 +79,7 @@ StageFactory JobRank::stage_factory() {
                                  .group = group,
                                  .context = context(),
                                  .window_cells = plan.window_cells,
-                                 .kept_states = plan.kept_states,
+                                 .texts = plan.texts(),
                                  .first_layers = model == 0 ? first : 0,
                                  .pack_first = packed == wire::Packed::kFirstLayers,
                                  .copy_others = model == 0 && units_.copies_others()};

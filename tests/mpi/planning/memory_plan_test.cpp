@@ -32,6 +32,8 @@ TEST_F(WindowPlan, Cells_areTheWindowARunAndItsGuesses) {
   EXPECT_EQ(window_cells(model_.h, 4096, 0, 1), 63 + 16) << "what a draft has missed it reads at once";
   EXPECT_EQ(window_cells(model_.h, 127, 0, 64), 0) << "no fewer than all";
   EXPECT_EQ(window_cells(model_.h, 128, 0, 64), 127);
+  EXPECT_EQ(window_cells(model_.h, 4096, 128, 64, false, {8, 1, 4}), 12 * 63 + 64 + 256) << "8 texts and 4 checkpoints";
+  EXPECT_EQ(window_cells(model_.h, 4096, 0, 1, false, {20, 1, 0}), 20 * 63 + 20) << "a run of all texts";
   model_.h.layer.window = 0;
   EXPECT_EQ(window_cells(model_.h, 4096, 0, 64), 0);
 }
@@ -261,22 +263,23 @@ ModelFile model_with_states() {
   return ModelFile::open(folder / "states.gguf");
 }
 
-TEST(KeptStates, AreHalvedUntilTheyFit) {
+TEST(Checkpoints, AreHalvedUntilTheyFit) {
   const ModelFile model = model_with_states();
   const ModelFile* const models[] = {&model};
   wire::Start start;
   start.batch = 8;
   start.pipelines = {{.ranks = {0}, .layers = {{0, model.h.layers}}, .cells = 64, .sequences = 20, .window_cells = 1}};
   const auto bytes_of = [&](std::int32_t states) {
-    const RankBytes bytes = rank_bytes(model, {0, model.h.layers}, Shard(model.h), start.cache_types, start.batch, 1, 1, states);
+    const RankBytes bytes =
+        rank_bytes(model, {0, model.h.layers}, Shard(model.h), start.cache_types, start.batch, 1, 1, {.checkpoints = states});
     return bytes.weights + bytes.cache(64) + bytes.buffers;
   };
   const auto kept = [&](std::int32_t states, std::uint64_t available) {
-    start.pipelines.front().kept_states = states;
+    start.pipelines.front().checkpoints = states;
     const std::vector<wire::Hello> hellos{{1, "", "small", "", {}, available, 1, 0}};
-    keep_states_that_fit(models, start, hellos);
-    EXPECT_TRUE(start.pipelines.front().kept_states == 0 || fits_memory(models, start, hellos));
-    return start.pipelines.front().kept_states;
+    plan_checkpoints(models, start, hellos);
+    EXPECT_TRUE(start.pipelines.front().checkpoints == 0 || fits_memory(models, start, hellos));
+    return start.pipelines.front().checkpoints;
   };
   ASSERT_GT(bytes_of(1), bytes_of(0));
   EXPECT_EQ(kept(12, bytes_of(12)), 12);
@@ -284,6 +287,32 @@ TEST(KeptStates, AreHalvedUntilTheyFit) {
   EXPECT_EQ(kept(12, bytes_of(6) - 1), 3);
   EXPECT_EQ(kept(12, bytes_of(0)), 0);
   EXPECT_EQ(kept(12, 1), 0) << "nothing fits, which is refused elsewhere";
+}
+
+TEST(Checkpoints, OfWindows_takeTheirCellsWithThem) {
+  const test::TemporaryFolder folder;
+  families_test::write_tiny_model("gemma3", TensorType::F16, folder / "windows.gguf");
+  const ModelFile model = ModelFile::open(folder / "windows.gguf");
+  const ModelFile* const models[] = {&model};
+  wire::Start start;
+  start.batch = 8;
+  start.pipelines = {{.ranks = {0}, .layers = {{0, model.h.layers}}, .cells = 4096, .sequences = 20, .slots = 2}};
+  wire::PipelinePlan& target = start.pipelines.front();
+  const auto cells = [&](std::int32_t checkpoints) {
+    return window_cells(model.h, target.cells, 3, start.batch, false, {2, 1, checkpoints});
+  };
+  const auto fit = [&](std::uint64_t available) {
+    target.checkpoints = 8, target.window_cells = cells(8);
+    plan_checkpoints(models, start, {{1, "", "small", "", {}, available, 1, 0}});
+    EXPECT_EQ(target.window_cells, cells(target.checkpoints));
+    return target.checkpoints;
+  };
+  const RankBytes bytes = rank_bytes(model, {0, model.h.layers}, Shard(model.h), start.cache_types, start.batch, 1, cells(4), {2, 1, 4});
+  const std::uint64_t with_four = bytes.weights + bytes.cache(4096) + bytes.buffers;
+  EXPECT_EQ(fit(1ull << 40), 8);
+  EXPECT_EQ(fit(with_four), 4);
+  EXPECT_EQ(fit(with_four - 1), 2);
+  EXPECT_EQ(fit(1), 0);
 }
 
 TEST(RankBytes, States_takeAsMuchForAnyContext) {
@@ -297,7 +326,7 @@ TEST(RankBytes, States_takeAsMuchForAnyContext) {
   const RankBytes bytes = rank_bytes(model, all, Shard(model.h), CacheType::kF16, 8, 1, inputs);
   EXPECT_EQ(bytes.window_cache, StateStore::bytes_for(model.h.state, 4, {inputs, StateCells::kStates}));
   EXPECT_EQ(bytes.cache_per_cell, 2u * 3 * 32 * 2) << "keys and values of the layer with attention";
-  const RankBytes kept = rank_bytes(model, all, Shard(model.h), CacheType::kF16, 8, 1, inputs, 5);
+  const RankBytes kept = rank_bytes(model, all, Shard(model.h), CacheType::kF16, 8, 1, inputs, {.checkpoints = 5});
   const auto scratch = [&](std::int32_t with) { return device_bytes(model, all, Shard(model.h), CacheType::kF16, 8, 256, with).buffers; };
   EXPECT_EQ(scratch(inputs) - scratch(inputs / 2), 13u * 4 * static_cast<std::uint64_t>(model.h.state.state_floats())) << "put aside";
   EXPECT_EQ(kept.window_cache - bytes.window_cache, StateStore::bytes_for(model.h.state, 4, {0, 5})) << "of kept texts";

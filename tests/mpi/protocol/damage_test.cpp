@@ -81,6 +81,23 @@ TEST(WireDamage, ShapeOfGuesses_thatIsNoTree_isRefused) {
   EXPECT_THROW(taken({{}, {0, 0, -1}}), ClusterError) << "no choice has this rank";
 }
 
+TEST(WireDamage, TextsWithoutSequencesOfTheirOwn_areRefused) {
+  const auto taken = [](std::int32_t sequences, std::int32_t slots, std::int32_t each, std::int32_t checkpoints) {
+    wire::Start plan = sample_plan();
+    wire::PipelinePlan& target = plan.pipelines.front();
+    target.sequences = sequences, target.slots = slots, target.slot_sequences = each, target.checkpoints = checkpoints;
+    validate(plan, kSampleRanks, 0);
+  };
+  EXPECT_NO_THROW(taken(9, 2, 3, 3));
+  EXPECT_NO_THROW(taken(9, 2, 3, 0));
+  EXPECT_THROW(taken(9, 2, 3, 4), ClusterError) << "a checkpoint in a sequence of a text";
+  EXPECT_THROW(taken(9, 2, 3, -1), ClusterError);
+  EXPECT_THROW(taken(9, 2, 5, 0), ClusterError);
+  EXPECT_THROW(taken(9, 10, 1, 0), ClusterError);
+  EXPECT_THROW(taken(9, 0, 1, 0), ClusterError);
+  EXPECT_THROW(taken(9, 2, 0, 0), ClusterError);
+}
+
 TEST(WireDamage, WhetherDraftersMayBeLost_onlyTheHeadSays) {
   const wire::Heartbeat heartbeat{.can_lose_drafters = true};
   EXPECT_NO_THROW(validate(heartbeat, 0));

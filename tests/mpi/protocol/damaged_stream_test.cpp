@@ -74,8 +74,20 @@ std::vector<Bytes> activations() {
   return all;
 }
 
+/// With layers that have windows and states of two texts, and of checkpoints.
+simulation::TableShape shape_with_ends(std::int32_t stage, std::int32_t stages) {
+  simulation::TableShape shape = table_shape(stage, stages);
+  shape.texts = {2, kSampleSequences / 3, kSampleSequences / 3};
+  shape.window = 3, shape.window_cells = shape.state_inputs = kSampleCells;
+  return shape;
+}
+
 TEST_F(DamagedStreamTest, Stage_refusesOrPassesResultsOn) {
-  for (const std::vector<std::vector<int>>& ranks : {std::vector<std::vector<int>>{{0}, {1}}, {{0}, {1}, {2}}}) {
+  struct Case {
+    std::vector<std::vector<int>> ranks;
+    bool ends;
+  };
+  for (const auto& [ranks, ends] : {Case{{{0}, {1}}, false}, Case{{{0}, {1}, {2}}, false}, Case{{{0}, {1}}, true}}) {
     std::vector<Sent> messages;
     const auto records = sample_records();
     for (std::size_t i = 0; i < records.size(); ++i) {
@@ -83,11 +95,11 @@ TEST_F(DamagedStreamTest, Stage_refusesOrPassesResultsOn) {
       if (records[i].has_run()) messages.push_back({Tag::kActivations, activations()[i]});
     }
     messages.insert(messages.begin() + 2, Sent{Tag::kCancel, wire::encode(wire::Cancel{{2, 1}, CancelRoute::kBackward})});
-    play_rounds(messages, [&](const std::vector<Sent>& sent) {
+    play_rounds(messages, [&, stages = static_cast<std::int32_t>(ranks.size()), &ranks = ranks, ends = ends](const auto& sent) {
       LocalNetwork network(3);
       LocalTransport transport(network, 1);
       InstantUnit unit;
-      simulation::TableModel model(table_shape(1, static_cast<std::int32_t>(ranks.size())), unit);
+      simulation::TableModel model(ends ? shape_with_ends(1, stages) : table_shape(1, stages), unit);
       Stage stage(model, transport, PipelineRanks{kTargetChannel, ranks});
       stage.load();
       for (const Sent& message : sent) {

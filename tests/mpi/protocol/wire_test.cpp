@@ -29,9 +29,9 @@ Start two_pipelines() {
   start.draft.branches = 2, start.draft.accept = 0.25f, start.draft.split = 0.75f;
   start.draft.sequences = 3, start.draft.fixed_sequences = true;
   start.draft.shape.nodes = {{}, {0, 0, 1}, {1, 1, 0}};
-  start.pipelines = {{0, {0, 1}, {{0, 3}, {3, 8}}, 4096, 5}, {1, {2, 4}, {{0, 1}, {1, 2}}, 100, 9, {1, 0}}};
+  start.pipelines = {{0, {0, 1}, {{0, 3}, {3, 8}}, 4096, 8}, {1, {2, 4}, {{0, 1}, {1, 2}}, 100, 9, {1, 0}}};
   start.pipelines[0].window_cells = 300;
-  start.pipelines[0].kept_states = 4;
+  start.pipelines[0].checkpoints = 4;
   start.pipelines[0].slots = 2, start.pipelines[0].slot_sequences = 2;
   start.pipelines[0].first_layers = {2, 0};
   return start;
@@ -113,7 +113,7 @@ TEST(Wire, Start_roundTrips) {
   EXPECT_EQ(back.pipelines[0].layers[1].end, 8);
   EXPECT_EQ(back.pipelines[0].cells, 4096);
   EXPECT_EQ(back.pipelines[0].window_cells, 300);
-  EXPECT_EQ(back.pipelines[0].kept_states, 4);
+  EXPECT_EQ(back.pipelines[0].checkpoints, 4);
   EXPECT_EQ(back.pipelines[0].slots, 2);
   EXPECT_EQ(back.pipelines[0].slot_sequences, 2);
   EXPECT_EQ(back.pipelines[1].window_cells, 0);

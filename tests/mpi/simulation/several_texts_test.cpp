@@ -48,6 +48,7 @@ class Mix {
       if (shape.drafters[d] > 0 && random_() % 4 == 0) lost[d] = static_cast<int>(random_() % 6000);
     }
     if (guesses) shape.strategy = random_() % 3 > 0 ? Strategy::kPipeInfer : Strategy::kSpeculative;
+    if (random_() % 2 > 0) shape.window = 1 + static_cast<std::int32_t>(random_() % 40);
   }
   std::vector<std::unique_ptr<Asked>> requests() {
     std::vector<std::unique_ptr<Asked>> all;
@@ -66,15 +67,15 @@ class Mix {
       request.reuse = random_() % 4 > 0;
       request.checksum = random_() % 5 == 0;
       asked.begins_after = static_cast<int>(random_() % 4000);
-      if (i > 0 && random_() % 3 == 0) asked.follows = all[random_() % static_cast<std::size_t>(i)].get();
-      if (random_() % 5 == 0) asked.cancelled_after = asked.begins_after + static_cast<int>(random_() % 6000);
+      if (i > 0 && random_() % 2 == 0) asked.follows = all[random_() % static_cast<std::size_t>(i)].get();
+      if (random_() % 4 == 0) asked.cancelled_after = asked.begins_after + static_cast<int>(random_() % (random_() % 2 > 0 ? 400 : 6000));
     }
     return all;
   }
   std::string name() const {
-    return fmt::format("seed {}: {} stages, {} slots, {} contexts, {} kept texts, {} drafters, {}lookup, {}", shape.seed, shape.stages,
-                       shape.slots, shape.contexts, shape.kept_texts, shape.drafters.size(), shape.lookup ? "" : "no ",
-                       static_cast<int>(shape.strategy));
+    return fmt::format("seed {}: {} stages, {} slots, {} contexts, {} kept texts, a window of {}, {} drafters, {}lookup, {}", shape.seed,
+                       shape.stages, shape.slots, shape.contexts, shape.kept_texts, shape.window, shape.drafters.size(),
+                       shape.lookup ? "" : "no ", static_cast<int>(shape.strategy));
   }
 
   JobShape shape;
@@ -106,10 +107,15 @@ void submit(Asked& asked, SimulatedJob& job) {
   asked.id = job.engine().submit(asked.request, asked);
 }
 
-/// Returns the greatest number of texts that were generated at the same time.
-std::size_t play(Mix& mix, SimulatedJob& job) {
+/// What mixes have shown.
+struct Seen {
+  std::size_t together = 0;  // texts that were generated at the same time, at most
+  std::size_t cached = 0;    // tokens that were there already
+};
+
+Seen play(Mix& mix, SimulatedJob& job) {
   auto all = mix.requests();
-  std::size_t most = 0;
+  Seen seen;
   const auto over = [&] { return std::ranges::all_of(all, [](const auto& asked) { return asked->completion.has_value(); }); };
   for (int action = 0; !over(); ++action) {
     if (action > 4'000'000) throw std::logic_error("no end");
@@ -119,25 +125,30 @@ std::size_t play(Mix& mix, SimulatedJob& job) {
       if (asked->id > 0 && action == asked->cancelled_after) job.engine().cancel(asked->id);
       open += !asked->tokens.empty() && !asked->completion;
     }
-    most = std::max(most, open);
+    seen.together = std::max(seen.together, open);
     for (const auto& [drafter, after] : mix.lost) {
       if (action == after) job.break_rank(job.drafter_rank(drafter));
     }
     job.act();
   }
   EXPECT_TRUE(job.engine().idle());
-  for (const auto& asked : all) check(*asked, job);
-  return most;
+  for (const auto& asked : all) {
+    check(*asked, job);
+    seen.cached += asked->completion->cached_tokens;
+  }
+  return seen;
 }
 
 TEST(SeveralTexts, InRandomMixes_areThoseOfTheTargetAlone) {
-  std::size_t together = 0, pauses = 0, lost = 0;
+  std::size_t together = 0, pauses = 0, lost = 0, cached = 0;
   for (std::uint64_t seed = 1; seed <= (thorough() ? 20'000 : 400); ++seed) {
     Mix mix(seed);
     SCOPED_TRACE(mix.name());
     SimulatedJob job(mix.shape);
     job.start();
-    together += play(mix, job);
+    const Seen seen = play(mix, job);
+    together += seen.together;
+    if (mix.shape.window > 0) cached += seen.cached;
     pauses += job.engine().pauses();
     // Nothing is left of them but what the cache keeps.
     const CellTable& cells = job.head().target().cells();
@@ -149,6 +160,7 @@ TEST(SeveralTexts, InRandomMixes_areThoseOfTheTargetAlone) {
   }
   EXPECT_GT(pauses, 100u);
   EXPECT_GT(lost, 20u);
+  EXPECT_GT(cached, 2000u) << "checkpoints of windows are hardly used";
   EXPECT_GT(together, 2 * (thorough() ? 20'000u : 400u)) << "so few at the same time say little";
 }
 

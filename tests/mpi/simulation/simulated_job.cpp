@@ -24,9 +24,9 @@ SimulatedJob::SimulatedJob(const JobShape& shape)
   decode.context = kContext;
   decode.batch = 4;
   decode.slots = shape.slots;
-  decode.kept_texts = shape.kept_states + shape.kept_texts;
+  decode.kept_texts = shape.kept_texts;
   if (shape.strategy != Strategy::kIterative) {
-    decode.guess_cells = shape.kept_states > 0 ? kGuessCells / 3 : kGuessCells;  // so few that every one is needed
+    decode.guess_cells = shape.states ? kGuessCells / 3 : kGuessCells;  // so few that every one is needed
     decode.sequences = {0, decode.guess_cells + 1};
   }
   make_plan();
@@ -62,15 +62,23 @@ void SimulatedJob::make_plan() {
   plan_.draft.sequences = shape_.sequences;
   const int contexts = shape_.contexts > 0 ? shape_.contexts : shape_.slots;
   add(0, 0, shape_.stages, contexts * kContext + decode.guess_cells, decode.sequences.end, decode.kept_texts);
-  plan_.pipelines[0].kept_states = shape_.kept_states;
-  if (shape_.kept_states > 0) plan_.pipelines[0].window_cells = static_cast<std::int32_t>(StateCells::enough(decode.guess_cells));
+  if (shape_.window > 0 || shape_.states) plan_.pipelines[0].checkpoints = decode.kept_texts;
+  limit_cells(plan_.pipelines[0], std::max(decode.batch, decode.slots), decode.guess_cells);
   int next = shape_.stages;
   for (std::size_t d = 0; d < shape_.drafters.size(); ++d) {
     const int count = shape_.drafters[d];
     add(static_cast<int>(d) + 1, count == 0 ? 0 : next, std::max(1, count), contexts * kContext + shape_.slots * plan_.draft.credit,
         plan_.draft.credit + 1, shape_.kept_texts);
+    limit_cells(plan_.pipelines.back(), StepCost::kOfAText + 1, shape_.slots * plan_.draft.credit);
     next += count;
   }
+}
+
+/// Layers with a window, or with states, keep as little as they need.
+void SimulatedJob::limit_cells(wire::PipelinePlan& pipeline, int rows, int guesses) const {
+  const std::int64_t in_windows = WindowCells::enough(shape_.window, rows, guesses, pipeline.slots + pipeline.checkpoints);
+  if (shape_.window > 0) pipeline.window_cells = std::min(pipeline.cells, static_cast<std::int32_t>(in_windows));
+  if (shape_.states && pipeline.model == 0) pipeline.window_cells = static_cast<std::int32_t>(StateCells::enough(guesses));
 }
 
 wire::Hello SimulatedJob::hello_of(int rank) const {
@@ -89,8 +97,9 @@ StageFactory SimulatedJob::factory(int rank) {
     shape.cells = pipeline.cells;
     shape.sequences = pipeline.sequences;
     shape.vocabulary = kVocabulary;
-    if (pipeline.kept_states > 0) shape.state_inputs = pipeline.window_cells;
-    shape.kept_states = pipeline.kept_states;
+    shape.texts = pipeline.texts();
+    if (pipeline.model == 0 && shape_.states) shape.state_inputs = pipeline.window_cells;
+    if (shape_.window > 0) shape.window = shape_.window, shape.window_cells = pipeline.window_cells;
     shape.operations = 3;
     const std::uint64_t seed = shape_.seed, draft = static_cast<std::uint64_t>(pipeline.model);
     shape.logits = [seed, draft, disagreement = shape_.disagreement](std::uint64_t prefix, std::span<float> logits) {

@@ -24,9 +24,10 @@ struct JobShape {
   int sequences = 0;  ///< most of the policy multi-sequence
   bool lookup = false;
   int slots = 1;              ///< texts at a time
-  int kept_texts = 0;         ///< texts that stay in the cache
+  int kept_texts = 0;         ///< texts that stay in the cache; with a window or states, checkpoints
   int contexts = 0;           ///< cells for texts, as contexts; 0: one for each slot
-  int kept_states = 0;        ///< kept texts, in layers with states; 0: there are no such layers
+  std::int32_t window = 0;    ///< of layers that have as few cells as possible; 0: there are no such layers
+  bool states = false;        ///< layers have states, and as few of their tokens' inputs as possible
   double disagreement = 0.3;  ///< share of tokens that drafts guess wrongly
 };
 
@@ -88,6 +89,7 @@ class SimulatedJob {
     std::atomic<bool> launcher_gone{false};
   };
   void make_plan();
+  void limit_cells(wire::PipelinePlan& pipeline, int rows, int guesses) const;
   void step(std::size_t rank);
   wire::Hello hello_of(int rank) const;
   StageFactory factory(int rank);

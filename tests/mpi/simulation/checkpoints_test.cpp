@@ -1,4 +1,4 @@
-// Beginnings of texts stay in layers with states: after prompts, before their last runs, and after texts.
+// Checkpoints stay in layers with windows or states: after prompts, before their last runs, and after texts.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -39,32 +39,66 @@ std::size_t ask(SimulatedJob& job, Ids& text, std::int32_t tokens) {
   return told.completion->cached_tokens;
 }
 
-TEST(KeptStates, APromptThatGoesOn_beginsAtTheNearestState) {
-  for (const Strategy strategy : {Strategy::kIterative, Strategy::kPipeInfer}) {
-    SimulatedJob job({.seed = 5, .stages = 3, .strategy = strategy, .lookup = strategy == Strategy::kPipeInfer, .kept_states = 8});
-    job.start();
-    Ids prompt(10);
-    for (std::size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<std::int32_t>(i % 3);
-    Ids text = prompt;
-    EXPECT_EQ(ask(job, text, 6), 0u);
-    text.push_back(1);
-    EXPECT_EQ(ask(job, text, 4), 16u) << "the end of the text before, with its last token";
-    Ids other = put_behind(prompt, {3, 4});
-    EXPECT_EQ(ask(job, other, 4), 10u) << "the end of the prompt";
-    Ids again = prompt;
-    EXPECT_EQ(ask(job, again, 4), 8u) << "the prompt without its last run: its last token must be computed";
-    Ids unlike{7, 7, 7};
-    EXPECT_EQ(ask(job, unlike, 4), 0u);
+/// A job whose layers have states, or else windows.
+JobShape shape_of(bool states, JobShape shape) {
+  shape.states = states;
+  if (!states) shape.window = 3;
+  return shape;
+}
+
+TEST(Checkpoints, APromptThatGoesOn_beginsAtTheNearestOne) {
+  for (const bool states : {true, false}) {
+    for (const Strategy strategy : {Strategy::kIterative, Strategy::kPipeInfer}) {
+      for (const int slots : {1, 3}) {
+        SimulatedJob job(shape_of(states, {.seed = 5,
+                                           .stages = 3,
+                                           .strategy = strategy,
+                                           .lookup = strategy == Strategy::kPipeInfer,
+                                           .slots = states ? 1 : slots,
+                                           .kept_texts = 8}));
+        job.start();
+        Ids prompt(10);
+        for (std::size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<std::int32_t>(i % 3);
+        Ids text = prompt;
+        EXPECT_EQ(ask(job, text, 6), 0u);
+        text.push_back(1);
+        EXPECT_EQ(ask(job, text, 4), states ? 16u : 15u) << "the end of the text before, in states with its last token";
+        Ids other = put_behind(prompt, {3, 4});
+        EXPECT_EQ(ask(job, other, 4), 10u) << "the end of the prompt";
+        Ids again = prompt;
+        EXPECT_EQ(ask(job, again, 4), 8u) << "the prompt without its last run: its last token must be computed";
+        Ids unlike{7, 7, 7};
+        EXPECT_EQ(ask(job, unlike, 4), 0u);
+      }
+    }
   }
+}
+
+TEST(Checkpoints, OfAPromptThatIsLeft_areThoseThatWereComputed) {
+  std::size_t cached = 0;
+  for (int acts = 0; acts < 1200; acts += 20) {
+    SCOPED_TRACE(acts);
+    SimulatedJob job(shape_of(false, {.seed = 3, .stages = 3, .slots = 2, .kept_texts = 8}));
+    job.start();
+    Ids left(30, 1), other(40, 2);
+    AnswerRecorder told;
+    const RequestId id = job.engine().submit(question(left, 20), told);
+    for (int i = 0; i < acts; ++i) job.act();
+    job.engine().cancel(id);
+    ask(job, other, 4);
+    left.push_back(3);
+    cached += ask(job, left, 4);
+  }
+  EXPECT_GT(cached, 100u);
 }
 
 /// Requests that begin as others do, and some that are interrupted at any time.
 void play_kept(std::uint64_t seed) {
   const bool guesses = seed % 3 > 0;
-  JobShape shape{.seed = seed, .stages = 1 + static_cast<int>(seed % 4), .kept_states = 1 + static_cast<int>(seed % 5)};
+  JobShape shape{.seed = seed, .stages = 1 + static_cast<int>(seed % 4), .kept_texts = 1 + static_cast<int>(seed % 5)};
   if (guesses) shape.strategy = seed % 3 == 1 ? Strategy::kPipeInfer : Strategy::kSpeculative, shape.lookup = true;
   if (guesses && seed % 2 == 0) shape.drafters = {1};
-  SimulatedJob job(shape);
+  SimulatedJob job(shape_of(seed % 5 < 3, shape));
   job.start();
   std::mt19937_64 random(seed);
   const auto draw = [&](std::size_t below) { return random() % below; };
@@ -86,7 +120,7 @@ void play_kept(std::uint64_t seed) {
   }
 }
 
-TEST(KeptStates, WhateverStays_theTextsAreTheSame) {
+TEST(Checkpoints, WhateverStays_theTextsAreTheSame) {
   const std::uint64_t seeds = thorough() ? 400 : 60;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
