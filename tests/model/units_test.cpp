@@ -92,7 +92,7 @@ class UnitsTest : public ::testing::Test {
 
   UnitResults compute(ComputeUnit& unit, LayerRange range, std::span<const int> widths, CacheTypes types, const GroupMember& group = {},
                       int stopped_at = -1) {
-    TransformerStage stage(file_, h_, range, ContextOptions{1024, 8, types, pack_, group, 0, 0, 0, first_layers_}, unit);
+    TransformerStage stage(file_, h_, range, ContextOptions{1024, 8, types, pack_, group, 0, 0, {}, first_layers_}, unit);
     stage.load(nullptr);
     finish(unit);
     if (!group.exchange) device_ = stage.device();
