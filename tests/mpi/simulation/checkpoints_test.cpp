@@ -92,6 +92,32 @@ TEST(Checkpoints, OfAPromptThatIsLeft_areThoseThatWereComputed) {
   EXPECT_GT(cached, 100u);
 }
 
+TEST(Checkpoints, OfAPromptThatIsBeingComputed_areAwaited) {
+  for (const bool windows : {true, false}) {
+    SimulatedJob job({.seed = 7, .stages = 2, .slots = 3, .kept_texts = 4, .window = windows ? 3 : 0});
+    job.start();
+    const Ids prompt(38, 5);
+    std::vector<AnswerRecorder> told(3);
+    for (AnswerRecorder& each : told) job.engine().submit(question(prompt, 6), each);
+    job.until([&] { return std::ranges::all_of(told, [](const auto& each) { return each.completion.has_value(); }); });
+    EXPECT_EQ(told[0].completion->cached_tokens, 0u);
+    for (const std::size_t i : {1u, 2u}) {
+      EXPECT_EQ(told[i].tokens, job.text_after(prompt, 6));
+      EXPECT_GE(told[i].completion->cached_tokens, 32u) << "all but its last runs, " << (windows ? "with" : "without") << " windows";
+    }
+  }
+}
+
+TEST(Checkpoints, IfNoneStay_nobodyWaits) {
+  SimulatedJob job({.seed = 7, .stages = 2, .slots = 2, .window = 3});
+  job.start();
+  AnswerRecorder first, second;
+  job.engine().submit(question(Ids(40, 5), 1), first);
+  job.engine().submit(question(Ids(40, 5), 1), second);
+  job.until([&] { return job.engine().prompt_progress(1) && job.engine().prompt_progress(1)->computed > 8; });
+  EXPECT_TRUE(job.engine().prompt_progress(2).has_value());
+}
+
 /// Requests that begin as others do, and some that are interrupted at any time.
 void play_kept(std::uint64_t seed) {
   const bool guesses = seed % 3 > 0;
