@@ -4,6 +4,7 @@ import pathlib
 import statistics
 import zlib
 
+from . import cuda
 from .steps import Steps
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -34,6 +35,8 @@ class Papers(Steps):
         self.prompt = 'Once upon a time there was' if options.emulated else tale
         self.shapes = TINY if options.emulated else SHAPES
         self.without_tree = set()
+        # With memory of its own, so that layers can be copied.
+        self.emulated = {'YAMATA_EMULATED_DEVICE': 'discrete'} if options.emulated else {}
 
     def take_up(self, out, facts):
         """The figures of an earlier report in that folder, if it was made by the same program on the same GPU."""
@@ -59,15 +62,24 @@ class Papers(Steps):
         """Names, and flags with the models `files` (None: names alone). `layers`: on the GPU, of `dovetail -ngl`."""
         f = files or dict.fromkeys(('target', 'medusa', 'dgf', 'draft', 'rates', 'tree'), '')
         device, both = self.device, f'cpu+{self.device}'
-        medusa, dgf = ['--heads', f['medusa']], ['--heads', f['dgf'], '--draft-units', device]
+        medusa, dgf, small = ['--heads', f['medusa']], ['--heads', f['dgf'], '--draft-units', device], ['-md', f['draft']]
         flags = {'cpu': ['sequential', '--units', 'cpu'],
                  'sequential': ['sequential', '--units', device],
                  'medusa': ['medusa', '--units', device, *medusa, '--tree', f['rates']],
                  'ghidorah': ['ghidorah', '--units', both, *medusa, '--tree', f['tree']],
                  'dovetail': ['dovetail', '--units', 'cpu', *dgf],
                  f'dovetail -ngl {layers}': ['dovetail', '--units', both, '-ngl', layers, *dgf],
-                 'duodecoding': ['duodecoding', '--units', device, '--draft-units', 'cpu', '-md', f['draft']]}
+                 'dovetail, a draft model': ['dovetail', '--units', 'cpu', '--draft-units', device, *small],
+                 **self.copying(layers, ['--draft-units', device, *small]),
+                 'speculative': ['speculative', '--units', device, *small],
+                 'duodecoding': ['duodecoding', '--units', device, '--draft-units', 'cpu', *small]}
         return {name: ['-m', f['target'], '--preset', *words] for name, words in flags.items()}
+
+    def copying(self, layers, draft):
+        """The systems that copy layers to a GPU; none if it uses the host's memory."""
+        if cuda.jetson():
+            return {}
+        return {f'offload -ngl {layers}': ['offload', '-ngl', layers], f'specexec -ngl {layers}': ['specexec', '-ngl', layers, *draft]}
 
     def files(self, shape, target, draft):
         """The demonstration pair and its heads in that shape; None if a file could not be written."""
@@ -107,7 +119,7 @@ class Papers(Steps):
     def run_once(self, shape, system, flags):
         row, out = self.row(shape, system), self.scratch / 'run.json'
         command = [self.program, 'run', '-p', self.prompt, '--ignore-eos', '-n', self.tokens, *flags, '--json', out]
-        if self.step(f'{shape}: {system}', command, 120, CUDA_MODULE_LOADING='EAGER') is None:
+        if self.step(f'{shape}: {system}', command, 120, CUDA_MODULE_LOADING='EAGER', **self.emulated) is None:
             return
         run = json.loads(out.read_text())
         row['tokens_per_s'].append(run['decode_tokens_per_s'])

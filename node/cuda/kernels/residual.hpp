@@ -79,9 +79,11 @@ YAMATA_KERNEL void YAMATA_BOUNDS(kRowThreads) resize_rows(const ResizeArgs a) {
     a.to[row * a.to_cols + col] = simt::within(col, a.from_cols) ? a.from[row * a.from_cols + col] : 0.0f;
 }
 
+/// One thread per value: there may be more rows than a grid has blocks in y.
 YAMATA_KERNEL void YAMATA_BOUNDS(kRowThreads) add_to_rows(const AddArgs a) {
-  const std::int64_t row = simt::block_y(), col = static_cast<std::int64_t>(simt::block_x()) * kRowThreads + simt::thread();
-  if (!simt::within(col, a.cols)) return;
+  const std::int64_t i = static_cast<std::int64_t>(simt::block_x()) * kRowThreads + simt::thread();
+  if (!simt::within(i, a.rows * a.cols)) return;
+  const std::int64_t row = i / a.cols, col = i % a.cols;
   float& to = a.to[row * a.to_stride + col];
   if (!a.pairs) {
     const float scale = a.gate ? a.scale * by_sigmoid(1.0f, a.gate[row]) : a.scale;
@@ -125,7 +127,7 @@ void resize(const ResizeArgs& a, Stream stream) {
 }
 
 void add(const AddArgs& a, Stream stream) {
-  if (a.rows > 0 && a.cols > 0) simt::launch(&add_to_rows, row_grid(a.cols, a.rows), kRowThreads, 0, stream, a);
+  if (a.rows > 0 && a.cols > 0) simt::launch(&add_to_rows, row_grid(a.rows * a.cols, 1), kRowThreads, 0, stream, a);
 }
 
 void scale(const ScaleArgs& a, Stream stream) {

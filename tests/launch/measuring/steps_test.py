@@ -128,14 +128,16 @@ class PapersTest(WithFolder):
         self.papers(3)
         self.assertEqual(self.measured(), ['cpu', 'sequential', 'medusa'])
         self.assertIn('Not measured: tiny: dovetail', (self.folder / 'gpu-papers.md').read_text())
-        self.assertFalse(self.papers(4).wrong())
-        self.assertEqual(self.measured(), ['cpu', 'sequential', 'medusa', 'ghidorah', 'dovetail', 'dovetail -ngl 2', 'duodecoding'])
+        self.assertFalse(self.papers(8).wrong())
+        self.assertEqual(self.measured(),
+                         ['cpu', 'sequential', 'medusa', 'ghidorah', 'dovetail', 'dovetail -ngl 2', 'dovetail, a draft model',
+                          'offload -ngl 2', 'specexec -ngl 2', 'speculative', 'duodecoding'])
         self.assertNotIn('Not measured', (self.folder / 'gpu-papers.md').read_text())
 
     def test_another_text_is_wrong(self):
-        papers = self.papers(7, '--preset dovetail')
+        papers = self.papers(11, '--preset dovetail')
         self.assertEqual([row['step'] for row in papers.rows if row['exit_code']],
-                         ['tiny: text of dovetail is that of the CPU', 'tiny: text of dovetail -ngl 2 is that of the CPU'])
+                         [f'tiny: text of dovetail{which} is that of the CPU' for which in ('', ' -ngl 2', ', a draft model')])
 
     def test_reports_of_another_card_are_begun_anew(self):
         self.papers(3)

@@ -59,25 +59,27 @@ bool resize_holds(const TestDevice& device, std::int64_t from_cols, std::int64_t
   return cpu::bits(device_to.values()) == cpu::bits(to);
 }
 
-enum class Sum { kPlain, kGated, kExperts, kUnweighted, kRepeated };
+enum class Sum { kPlain, kGated, kExperts, kUnweighted, kRepeated, kValues };
 
+/// kValues: a gate per value, as draft heads have; their rows are more than a grid may have blocks in y.
 bool sum_holds(const TestDevice& device, Sum kind) {
-  constexpr std::int64_t kRows = 3, kCols = 300, kStride = 305, kUsed = 2;
-  const bool weighted = kind == Sum::kExperts, experts = weighted || kind == Sum::kUnweighted;
-  const std::int64_t each = kind == Sum::kRepeated ? kRows : 1;
-  const std::size_t from_rows = experts ? kRows * kUsed : static_cast<std::size_t>(kRows / each);
-  std::vector<float> to = reals((kRows - 1) * kStride + kCols, 1), from = reals((from_rows - 1) * kStride + kCols, 2),
-                     gate = reals(kRows, 3), weights = reals(kRows * kUsed, 4);
+  constexpr std::int64_t kUsed = 2;
+  const bool values = kind == Sum::kValues, weighted = kind == Sum::kExperts, experts = weighted || kind == Sum::kUnweighted;
+  const bool gated = values || kind == Sum::kGated || kind == Sum::kRepeated;
+  const std::int64_t rows = values ? 70'000 : 3, cols = values ? 1 : 300, stride = values ? 1 : 305;
+  const std::int64_t each = kind == Sum::kRepeated ? rows : 1, from_rows = experts ? rows * kUsed : rows / each;
+  const auto floats = [&](std::int64_t of_rows) { return static_cast<std::size_t>((of_rows - 1) * stride + cols); };
+  std::vector<float> to = reals(floats(rows), 1), from = reals(floats(from_rows), 2), gate = reals(static_cast<std::size_t>(rows), 3),
+                     weights = reals(static_cast<std::size_t>(rows * kUsed), 4);
   std::vector<std::int32_t> pairs{5, 0, 3, 2, 1, 4};
   const Array<float> device_to = device.array(to), device_from = device.array(from), device_gate = device.array(gate),
                      device_weights = device.array(weights);
   const Array<std::int32_t> device_pairs = device.array(pairs);
-  device.kernels().add({device_to.data(), device_from.data(), kRows, kCols, kStride, kStride, 0.7f,
-                        kind == Sum::kGated || each > 1 ? device_gate.data() : nullptr, weighted ? device_weights.data() : nullptr,
-                        experts ? device_pairs.data() : nullptr, kUsed, each},
+  device.kernels().add({device_to.data(), device_from.data(), rows, cols, stride, stride, 0.7f, gated ? device_gate.data() : nullptr,
+                        weighted ? device_weights.data() : nullptr, experts ? device_pairs.data() : nullptr, kUsed, each},
                        device.stream());
   device.finish();
-  AddOp op{to.data(), from.data(), kRows, kCols, kStride, kStride, 0.7f, kind == Sum::kGated || each > 1 ? gate.data() : nullptr, {}};
+  AddOp op{to.data(), from.data(), rows, cols, stride, stride, 0.7f, gated ? gate.data() : nullptr, {}};
   if (experts) op.experts = {.experts = 8, .used = kUsed, .weights = weights.data(), .pairs = pairs.data()};
   op.weighted = weighted, op.each = each;
   compute_on_core(op);
@@ -154,7 +156,7 @@ std::vector<Scene> residual_scenes() {
     scenes.push_back({"biases and scales", [=](const TestDevice& device) { return bias_holds(device, which & 1, which & 2); }});
   for (const auto& cols : {std::pair{100, 128}, {128, 100}, {8, 32}, {300, 320}})
     scenes.push_back({"resized rows", [=](const TestDevice& device) { return resize_holds(device, cols.first, cols.second); }});
-  for (const Sum kind : {Sum::kPlain, Sum::kGated, Sum::kExperts, Sum::kUnweighted, Sum::kRepeated})
+  for (const Sum kind : {Sum::kPlain, Sum::kGated, Sum::kExperts, Sum::kUnweighted, Sum::kRepeated, Sum::kValues})
     scenes.push_back({"sum", [=](const TestDevice& device) { return sum_holds(device, kind); }});
   for (const float cap : {0.0f, 30.0f}) scenes.push_back({"scale", [=](const TestDevice& device) { return scale_holds(device, cap); }});
   scenes.push_back({"scale by experts", scale_by_experts_holds});
