@@ -79,7 +79,7 @@ std::size_t Decoder::computed() const {
 std::int32_t Decoder::cells_needed() const {
   const auto prompt =
       std::min(runs_.unsent_text(), 2 * static_cast<std::size_t>(options_.batch) * static_cast<std::size_t>(target_.ranks().count()));
-  return static_cast<std::int32_t>(prompt) + 1;
+  return static_cast<std::int32_t>(prompt + runs_.partitions().accepted_cells() - counted_accepted_) + 1;
 }
 
 /// Records the time of work that did anything.

@@ -100,7 +100,7 @@ class Decoder {
   /// The text so far, and how many of its tokens are computed by all stages.
   const std::vector<std::int32_t>& text() const { return runs_.text(); }
   std::size_t computed() const;
-  /// How many free cells its text may use next, guesses not counted.
+  /// How many free cells its text may use next: guesses are not counted, but those that became text since its latest run.
   std::int32_t cells_needed() const;
   void on_guesses(int rank, const wire::Guesses& guesses);
   /// A drafter is lost: the text continues without it.
@@ -221,6 +221,7 @@ class Decoder {
   bool awaited_draft_ = false, sends_root_alone_ = false;  // in this step
   bool begun_ = false;
   std::int32_t own_guess_cells_ = 0;  // as counted
+  std::size_t counted_accepted_ = 0;  // cells of guesses that had become text then
   Clock::time_point began_, prefilled_;
   double busy_before_s_ = 0;  // of the first stage, when this text began
   double callbacks_s_ = 0;    // sampling and printing since advance began

@@ -117,6 +117,7 @@ std::size_t Decoder::free_guess_cells() const {
 void Decoder::count_guess_cells() {
   const auto held = static_cast<std::int32_t>(runs_.partitions().speculative_cells());
   guess_cells_.held += held - std::exchange(own_guess_cells_, held);
+  counted_accepted_ = runs_.partitions().accepted_cells();
 }
 
 bool Decoder::submit(std::span<const NodeId> nodes) {

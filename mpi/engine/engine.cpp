@@ -166,7 +166,7 @@ bool Engine::advance() {
     target_.batcher.distribute();  // results of texts that are over
     return anything;
   }
-  make_room();
+  make_room();  // texts that end may compute their last token
   anything |= receive();
   return send() || anything;
 }
@@ -190,6 +190,7 @@ bool Engine::receive() {
 }
 
 bool Engine::send() {
+  if (begun() > 0) make_room();
   std::vector<Decoder*> texts;
   for (const Slot& slot : slots_) {
     if (slot.text) texts.push_back(&slot.text->decoder());

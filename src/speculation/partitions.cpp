@@ -54,7 +54,7 @@ TreeRun Partitions::lay_out(TokenTree& tree, std::span<const NodeId> nodes) {
 void Partitions::commit(const TokenTree& tree, const std::vector<TreeNode>& gone) {
   const TreeNode& root = tree.root();
   if (root.sent && is_partition(root.sequence)) {
-    --speculative_cells_;  // the cell is the text's from now on, though the root still lies in its partition
+    --speculative_cells_, ++accepted_cells_;  // the cell is the text's from now on, though the root still lies in its partition
     operations_.push_back(CacheOperation::copy(root.sequence, text(), {root.position, root.position + 1}));
   }
   release(gone, root.position, root.position);

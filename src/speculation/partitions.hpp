@@ -41,6 +41,8 @@ class Partitions {
   std::vector<CacheOperation> take_operations();
   /// Cells held by sent nodes that are not committed.
   std::size_t speculative_cells() const { return speculative_cells_; }
+  /// Cells of guesses that have become text so far.
+  std::size_t accepted_cells() const { return accepted_cells_; }
   std::size_t free_partitions() const { return free_.size(); }
 
  private:
@@ -53,7 +55,7 @@ class Partitions {
   std::vector<std::int32_t> equals_;  // by index of a sequence: positions below this are the canonical cells
   std::vector<std::int32_t> users_;   // by index of a sequence: number of living sent nodes in it
   std::vector<CacheOperation> operations_, after_run_;
-  std::size_t speculative_cells_ = 0;
+  std::size_t speculative_cells_ = 0, accepted_cells_ = 0;
 };
 
 }  // namespace yamata
