@@ -7,41 +7,41 @@
 #include "node/error.hpp"
 
 namespace yamata {
-namespace {
 
-bool of_text(const Placement& token) { return token.sequences.begin == 0; }
-
-}  // namespace
-
-StateCells::StateCells(std::int32_t table_cells, StateCounts counts)
-    : counts_(counts),
-      states_(static_cast<std::size_t>(counts.states)),
-      inputs_(static_cast<std::size_t>(counts.inputs)),
+StateCells::StateCells(std::int32_t table_cells, std::int32_t inputs, const TextSlots& texts)
+    : texts_(texts),
+      states_(static_cast<std::size_t>(states(texts))),
+      inputs_(static_cast<std::size_t>(inputs)),
       input_of_(static_cast<std::size_t>(table_cells), -1),
       node_of_(static_cast<std::size_t>(table_cells), -1),
-      free_(static_cast<std::size_t>(counts.inputs)),
-      plan_{.steps = {}, .inputs = counts.inputs, .states = counts.states} {
+      free_(static_cast<std::size_t>(inputs)),
+      latest_(static_cast<std::size_t>(texts.slots)),
+      text_kept_(static_cast<std::size_t>(texts.slots)),
+      plan_{.steps = {}, .inputs = inputs, .states = states(texts)} {
   std::iota(free_.rbegin(), free_.rend(), 0);
 }
 
-/// The latest run has written its state.
+/// The latest run has written its states.
 void StateCells::adopt() {
-  if (kept_) states_[static_cast<std::size_t>(*kept_)] = kept_token_;
+  for (const Written& written : writes_) states_[static_cast<std::size_t>(written.state)] = written.token;
 }
 
 const StatePlan& StateCells::plan(const CellTable& table, std::span<const Placement> batch, const BatchCells& cells,
                                   std::int32_t likely_row) {
   if (std::exchange(written_, false)) adopt();
-  kept_.reset();
+  writes_.clear();
   forget(cells.cells());
+  find_latest(table);
+  const auto slot_of = [&](const Placement& token) { return texts_.slot_of(token.sequences.begin); };
+  one_text_ = std::ranges::all_of(batch, [&](const Placement& token) { return slot_of(token) == slot_of(batch.front()); });
   nodes_.clear();
   for (std::size_t row = 0; row < batch.size(); ++row) {
-    Node node{.token = {cells.cells()[row], batch[row].position}, .row = static_cast<std::int32_t>(row)};
-    node.parent = find_before(table, batch[row], cells.visible(row), node);
+    Node node{.token = {cells.cells()[row], batch[row].position, slot_of(batch[row])}, .row = static_cast<std::int32_t>(row)};
+    node.parent = find_before(table, cells.visible(row), node);
     add(node);
   }
-  keep_state(table, batch, likely_row);
-  keep_inputs(table, batch);
+  keep_states(table, likely_row);
+  keep_inputs(table);
   for (Node& node : nodes_) find_columns(node);
   order_steps();
   for (const Node& node : nodes_) node_of_[static_cast<std::size_t>(node.token.cell)] = -1;
@@ -50,10 +50,10 @@ const StatePlan& StateCells::plan(const CellTable& table, std::span<const Placem
 
 void StateCells::suppose_text(const CellTable& table) {
   written_ = false;
-  kept_.reset();
+  writes_.clear();
   std::ranges::fill(states_, Token{});
-  const std::int32_t position = table.end(0) - 1;
-  if (position >= 0) states_.front() = {table.at(0, position), position};
+  const std::int32_t text = texts_.text_of(0), position = table.end(text) - 1;
+  if (position >= 0) states_.front() = {table.at(text, position), position};
 }
 
 /// These cells hold other tokens from now on.
@@ -67,6 +67,27 @@ void StateCells::forget(std::span<const CellId> cells) {
     }
     for (Token& state : states_) {
       if (state.cell == cell) state = {};
+    }
+  }
+}
+
+bool StateCells::holds(const CellTable& table, std::int32_t sequence, const Token& token) const {
+  return token.cell != kNoCell && table.at(sequence, token.position) == token.cell;
+}
+
+bool StateCells::in_guesses(const CellTable& table, const Token& token) const {
+  const SequenceRange guesses = texts_.guesses_of(token.slot, table);
+  for (std::int32_t sequence = guesses.begin; sequence < guesses.end; ++sequence) {
+    if (holds(table, sequence, token)) return true;
+  }
+  return false;
+}
+
+void StateCells::find_latest(const CellTable& table) {
+  for (std::int32_t slot = 0; slot < texts_.slots; ++slot) {
+    Token& latest = latest_[static_cast<std::size_t>(slot)] = {};
+    for (const Token& token : states_) {
+      if (token.position > latest.position && holds(table, texts_.text_of(slot), token)) latest = token;
     }
   }
 }
@@ -90,8 +111,9 @@ void StateCells::add(Node node) {
 
 /// Adds nodes for those tokens before this one that no kept state contains, and sets the state before them. Returns the node just before
 /// the token; -1: the token itself follows a state, or begins a text. What follows a guess that was never computed is treated as the
-/// beginning of a text: these are guesses as well, whose results no one reads.
-std::int32_t StateCells::find_before(const CellTable& table, const Placement& token, std::span<const CellId> seen, Node& node) {
+/// beginning of a text: these are guesses as well, whose results no one reads. So are tokens of a text that has been left, if its earlier
+/// runs were skipped, and this one is also that of other texts.
+std::int32_t StateCells::find_before(const CellTable& table, std::span<const CellId> seen, Node& node) {
   std::int32_t before = -1, state = StateStep::kZero;
   std::size_t at = seen.size() - 1;  // tokens from here on to the last one need nodes
   for (; at > 0; --at) {
@@ -104,8 +126,9 @@ std::int32_t StateCells::find_before(const CellTable& table, const Placement& to
       break;
     }
     if (input_of_[static_cast<std::size_t>(cell)] >= 0) continue;
-    const std::int32_t position = token.position - static_cast<std::int32_t>(seen.size() - at);
-    if (table.at(0, position) == cell) throw ClusterError("a text goes on where it has no state; please report this");
+    const std::int32_t position = node.token.position - static_cast<std::int32_t>(seen.size() - at);
+    if (one_text_ && table.at(texts_.text_of(node.token.slot), position) == cell)
+      throw ClusterError("a text goes on where it has no state; please report this");
     break;
   }
   for (; at + 1 < seen.size(); ++at) {
@@ -118,74 +141,91 @@ std::int32_t StateCells::find_before(const CellTable& table, const Placement& to
   return before;
 }
 
-/// Chooses the node whose state will be kept: the likely row, if its state takes the place of no other one, and not too many tokens would
-/// be in no state of the text; else the last token of the text among the nodes.
-void StateCells::keep_state(const CellTable& table, std::span<const Placement> batch, std::int32_t likely_row) {
-  Node *last = nullptr, *likely = nullptr;
+/// Chooses the node of each text whose state will be kept: the likely row, if its state takes the place of no other one, and not too many
+/// tokens would be in no state of their text; else the last token of the text among the nodes. Texts without a likely row come first, since
+/// rows of a text must have its state kept.
+void StateCells::keep_states(const CellTable& table, std::int32_t likely_row) {
+  std::vector<Node*> last(latest_.size());
+  Node* likely = nullptr;
   for (Node& node : nodes_) {
-    const bool text =
-        node.row >= 0 ? of_text(batch[static_cast<std::size_t>(node.row)]) : table.at(0, node.token.position) == node.token.cell;
-    if (text && (!last || node.token.position > last->token.position)) last = &node;
+    Node*& of_text = last[static_cast<std::size_t>(node.token.slot)];
+    const bool text = in_text(table, node.token);
+    if (text && (!of_text || node.token.position > of_text->token.position)) of_text = &node;
     if (!text && node.row >= 0 && node.row == likely_row) likely = &node;
   }
-  keeps_text_ = false;
-  if (likely && likely->token.position - latest_of_text(table).position <= lag() && keep_state_of(*likely, free_state(table, true))) return;
-  keeps_text_ = last && keep_state_of(*last, free_state(table, false));
+  std::ranges::fill(text_kept_, -1);
+  const auto keep_text = [&](std::size_t slot) {
+    if (last[slot] && write(*last[slot], free_state(table, static_cast<std::int32_t>(slot), false)))
+      text_kept_[slot] = last[slot]->token.position;
+  };
+  const std::size_t of_likely = likely ? static_cast<std::size_t>(likely->token.slot) : last.size();
+  for (const bool rows : {true, false}) {
+    for (std::size_t slot = 0; slot < last.size(); ++slot) {
+      if (slot != of_likely && last[slot] && (last[slot]->row >= 0) == rows) keep_text(slot);
+    }
+  }
+  if (!likely) return;
+  const std::int32_t slot = likely->token.slot, lag = likely->token.position - latest_[of_likely].position;
+  if (lag > most_lag(table, slot) || !write(*likely, free_state(table, slot, true))) keep_text(of_likely);
 }
 
 /// `state`: -1: none is free.
-bool StateCells::keep_state_of(Node& node, std::int32_t state) {
+bool StateCells::write(Node& node, std::int32_t state) {
   if (state < 0) return false;
   node.keep = state;
   states_[static_cast<std::size_t>(state)] = {};
-  kept_ = state;
-  kept_token_ = node.token;
+  writes_.push_back({state, node.token});
   return true;
 }
 
-/// The token of the text after which the latest state is kept.
-StateCells::Token StateCells::latest_of_text(const CellTable& table) const {
-  Token latest;
-  for (const Token& token : states_) {
-    if (token.position > latest.position && table.at(0, token.position) == token.cell) latest = token;
+/// How many tokens there may be between a text's latest state and a guess whose state is kept, so that those of all texts leave inputs for
+/// guesses: see `enough`.
+std::int32_t StateCells::most_lag(const CellTable& table, std::int32_t slot) const {
+  std::int32_t most = (static_cast<std::int32_t>(inputs_.size()) + static_cast<std::int32_t>(kMoreThanGuesses) * texts_.slots) / 2;
+  for (std::int32_t other = 0; other < texts_.slots; ++other) {
+    if (other != slot) most -= table.end(texts_.text_of(other)) - 1 - latest_[static_cast<std::size_t>(other)].position;
   }
-  return latest;
+  return most;
 }
 
-/// How many tokens there may be between the text's latest state and a guess whose state is kept: see `enough`.
-std::int32_t StateCells::lag() const { return counts_.inputs / 2 + static_cast<std::int32_t>(kMoreThanGuesses) / 2; }
+bool StateCells::is_latest(const Token& token) const {
+  return std::ranges::any_of(latest_, [&](const Token& latest) { return latest.cell == token.cell; });
+}
 
-/// Whether a kept text ends with this token.
-bool StateCells::is_kept_text(const CellTable& table, const Token& token) const {
-  const std::int32_t end = table.sequence_count();
-  for (std::int32_t sequence = end - kept_texts(); sequence < end; ++sequence) {
-    if (table.end(sequence) == token.position + 1 && table.at(sequence, token.position) == token.cell) return true;
+/// Whether a checkpoint ends with this token.
+bool StateCells::is_checkpoint(const CellTable& table, const Token& token) const {
+  for (std::int32_t sequence = texts_.first_checkpoint(table); sequence < table.sequence_count(); ++sequence) {
+    if (table.end(sequence) == token.position + 1 && holds(table, sequence, token)) return true;
   }
   return false;
 }
 
-/// A state that this run does not read, of a token that is not in the table any more, or of the text, but neither its latest nor that of a
-/// kept text. If there is none, and it is not `for_guess`, that of a guess.
-std::int32_t StateCells::free_state(const CellTable& table, bool for_guess) const {
-  const Token latest = latest_of_text(table);
-  std::int32_t free = -1;
-  for (std::int32_t state = 0; state < counts_.states; ++state) {
-    if (std::ranges::any_of(nodes_, [&](const Node& node) { return node.parent < 0 && node.state == state; })) continue;
-    const Token& token = states_[static_cast<std::size_t>(state)];
-    if (token.cell == kNoCell || !table.held(token.cell)) return state;
-    if (token.cell == latest.cell || is_kept_text(table, token)) continue;
-    if (table.at(0, token.position) == token.cell) return state;
-    if (!for_guess) free = state;
-  }
-  return free;
+/// Whether this run reads or writes it.
+bool StateCells::is_in_use(std::int32_t state) const {
+  return std::ranges::any_of(nodes_, [&](const Node& node) { return node.parent < 0 && node.state == state; }) ||
+         std::ranges::find(writes_, state, &Written::state) != writes_.end();
 }
 
-/// Inputs are kept of tokens that the text's state does not contain.
-void StateCells::keep_inputs(const CellTable& table, std::span<const Placement> batch) {
-  const auto contained = [&](const Node& node) {
-    return keeps_text_ && of_text(batch[static_cast<std::size_t>(node.row)]) && node.token.position <= kept_token_.position;
+/// A state after which no text, checkpoint or guess goes on. If there is none, and it is not `for_guess`, that of a guess, if possible of
+/// the same text. There is always one for a text that has rows: a run reads at most one state, and writes one, per text.
+std::int32_t StateCells::free_state(const CellTable& table, std::int32_t slot, bool for_guess) const {
+  std::int32_t guess = -1;
+  for (std::int32_t state = 0; state < plan_.states; ++state) {
+    if (is_in_use(state)) continue;
+    const Token& token = states_[static_cast<std::size_t>(state)];
+    if (token.cell == kNoCell || !table.held(token.cell)) return state;
+    if (is_latest(token) || is_checkpoint(table, token)) continue;
+    if (in_text(table, token) || !in_guesses(table, token)) return state;
+    if (!for_guess && (guess < 0 || token.slot == slot)) guess = state;
+  }
+  return guess;
+}
+
+/// Inputs are kept of tokens that no text's state contains.
+void StateCells::keep_inputs(const CellTable& table) {
+  const auto needs = [&](const Node& node) {
+    return node.row >= 0 && (node.token.position > text_kept_[static_cast<std::size_t>(node.token.slot)] || !in_text(table, node.token));
   };
-  const auto needs = [&](const Node& node) { return node.row >= 0 && !contained(node); };
   make_room(table, static_cast<std::size_t>(std::ranges::count_if(nodes_, needs)));
   for (Node& node : nodes_) {
     if (!needs(node)) continue;
@@ -196,23 +236,15 @@ void StateCells::keep_inputs(const CellTable& table, std::span<const Placement> 
   }
 }
 
-/// Whether the text, or a guess, goes on from this token. Kept texts do so from their states.
-bool StateCells::is_current(const CellTable& table, const Token& token) const {
-  if (token.cell == kNoCell || !table.held(token.cell)) return false;
-  const std::int32_t end = kept_texts() > 0 ? table.sequence_count() - kept_texts() : 0;
-  for (std::int32_t sequence = 0; sequence < end; ++sequence) {
-    if (table.at(sequence, token.position) == token.cell) return true;
-  }
-  return end == 0;
-}
-
-/// If there are too few, takes inputs of tokens that were removed, or that are not after the latest state.
+/// If there are too few, takes inputs of tokens that were removed, or that are not after the latest state of their text, or whose text has
+/// ended. Checkpoints go on from their states.
 void StateCells::make_room(const CellTable& table, std::size_t inputs) {
   if (free_.size() >= inputs) return;
-  const std::int32_t begin = latest_of_text(table).position + 1;
   for (std::size_t input = 0; input < inputs_.size(); ++input) {
     Token& token = inputs_[input];
-    if (token.cell == kNoCell || (token.position >= begin && is_current(table, token))) continue;
+    if (token.cell == kNoCell) continue;
+    const bool later = token.position > latest_[static_cast<std::size_t>(token.slot)].position;
+    if (later && (in_text(table, token) || in_guesses(table, token))) continue;
     if (node_of_[static_cast<std::size_t>(token.cell)] >= 0) continue;  // this run reads them
     input_of_[static_cast<std::size_t>(token.cell)] = -1;
     token = {};
@@ -262,7 +294,7 @@ void StateCells::order_steps() {
       node.first_child = nodes_[static_cast<std::size_t>(child)].next_sibling;
       const bool begun = steps_.back().row == node.row && steps_.back().input == node.input;  // nothing came after it
       std::int32_t load = StateStep::kContinue;
-      if (!begun) load = node.keep >= 0 ? node.keep : counts_.states + node.aside;
+      if (!begun) load = node.keep >= 0 ? node.keep : plan_.states + node.aside;
       if (node.first_child < 0 && node.aside >= 0) free_aside_.push_back(node.aside);
       add_step(child, load);
       number = child;

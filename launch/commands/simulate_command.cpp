@@ -239,7 +239,6 @@ Scenario Simulator::scenario(Shape shape, const std::string& strategy, const Num
   s.recording = numbers.text;
   s.decode =
       decode_options(*find_strategy(strategy), flags_.speculation, flags_.batch, numbers.generate, numbers.prompt + numbers.generate, {});
-  require(s.slots == 1 || !s.states, "--slots", "1 for a model with states, which generates one text at a time");
   if (s.states) limit_guesses(s.decode, static_cast<int>(s.groups.size()));
   s.decode.lookup = s.decode.lookup && numbers.text;  // a random text has no repetitions
   if (const std::string& policy = s.decode.policy.name; policy == "chain" || policy == "multi-sequence")

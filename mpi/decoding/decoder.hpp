@@ -180,6 +180,7 @@ class Decoder {
   bool worth_waiting(std::span<const NodeId> nodes, const std::vector<double>& marginal);
   bool speculate();
   bool submit(std::span<const NodeId> nodes);
+  std::int32_t held_guess_cells() const;
   std::size_t free_guess_cells() const;
   void count_guess_cells();
   bool drafts_pending() const;

@@ -105,17 +105,21 @@ double Decoder::steps_in_flight() const {
 
 TargetTimes Decoder::times() const { return speed_.times(drafts_here()); }
 
-/// Number of guesses that may still be sent: the free cells beyond those of the text, or the free inputs of layers with states.
-std::size_t Decoder::free_guess_cells() const {
+/// Cells of this text's guesses, or the inputs that layers with states keep of them.
+std::int32_t Decoder::held_guess_cells() const {
   const std::int32_t accepted = target_.stage().model().has_states() ? runs_.not_in_states() : 0;
+  return static_cast<std::int32_t>(runs_.partitions().speculative_cells()) + accepted;
+}
+
+/// Number of guesses that may still be sent.
+std::size_t Decoder::free_guess_cells() const {
   const std::int32_t others = guess_cells_.held - own_guess_cells_;
-  const auto held = static_cast<std::int32_t>(runs_.partitions().speculative_cells()) + accepted + others;
-  return static_cast<std::size_t>(std::max(0, options_.guess_cells - held));
+  return static_cast<std::size_t>(std::max(0, options_.guess_cells - held_guess_cells() - others));
 }
 
 /// Rejected guesses stay in the cache until this text's next run, so they count until then.
 void Decoder::count_guess_cells() {
-  const auto held = static_cast<std::int32_t>(runs_.partitions().speculative_cells());
+  const std::int32_t held = held_guess_cells();
   guess_cells_.held += held - std::exchange(own_guess_cells_, held);
   counted_accepted_ = runs_.partitions().accepted_cells();
 }

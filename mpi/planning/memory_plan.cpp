@@ -233,7 +233,7 @@ RankBytes rank_bytes(const ModelFile& model, LayerRange range, const Shard& shar
                             (window_cells > 0 ? 0 : StateStore::bytes_for(shard.state(), recurrent, {1, 0})),
           .buffers = buffer_bytes(h, range, batch, threads, shard),
           .window_cache = (reuses ? in_windows * static_cast<std::size_t>(window_cells) : 0) +
-                          StateStore::bytes_for(shard.state(), recurrent, {window_cells, StateCells::kStates + texts.checkpoints})};
+                          StateStore::bytes_for(shard.state(), recurrent, {window_cells, StateCells::states(texts)})};
 }
 
 RankBytes device_bytes(const ModelFile& model, LayerRange layers, const Shard& shard, CacheTypes cache_types, int batch, std::int64_t cells,
@@ -262,7 +262,8 @@ std::uint64_t weights_that_move(const ModelFile& model, LayerRange layers, const
 std::int32_t window_cells(const Hyperparameters& h, std::int32_t cells, std::int32_t guesses, std::int32_t batch, bool draft,
                           const TextSlots& texts) {
   if (h.layer.window == 0 && !h.is_recurrent()) return 0;
-  if (h.is_recurrent()) return static_cast<std::int32_t>(std::min<std::int64_t>(cells, StateCells::enough(draft ? 2 * guesses : guesses)));
+  if (h.is_recurrent())
+    return static_cast<std::int32_t>(std::min<std::int64_t>(cells, StateCells::enough(draft ? 2 * guesses : guesses, texts.slots)));
   // A draft reads missed text in one run, unless it is as long as a prompt.
   const std::int64_t enough =
       WindowCells::enough(h.layer.window, std::max({batch, StepCost::kOfAText, texts.slots}), guesses, texts.slots + texts.checkpoints);

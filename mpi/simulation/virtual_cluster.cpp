@@ -56,8 +56,8 @@ std::size_t count_own(const Scenario& s) { return s.draft_on_head ? 0 : s.drafte
 
 int slots_of(const Scenario& s) { return s.slots > 0 ? s.slots : s.requests; }
 
-std::int32_t state_inputs(std::int32_t cells, std::int32_t guesses) {
-  return static_cast<std::int32_t>(std::min<std::int64_t>(cells, StateCells::enough(guesses)));
+std::int32_t state_inputs(const TableShape& shape, std::int32_t guesses) {
+  return static_cast<std::int32_t>(std::min<std::int64_t>(shape.cells, StateCells::enough(guesses, shape.texts.slots)));
 }
 
 Cluster::Cluster(const Scenario& scenario)
@@ -93,7 +93,7 @@ void Cluster::add_target() {
   shape.cells = slots * (scenario_.decode.context + Engine::kRoomToGrow) + scenario_.decode.guess_cells;
   shape.sequences = slots * scenario_.decode.sequences.end;
   shape.texts = {slots, scenario_.decode.sequences.end};
-  if (scenario_.states) shape.state_inputs = state_inputs(shape.cells, scenario_.decode.guess_cells);
+  if (scenario_.states) shape.state_inputs = state_inputs(shape, scenario_.decode.guess_cells);
   shape.operations = std::max(1, kOperationsPerLayer * scenario_.layers / stages);
   shape.logits = [this](std::uint64_t prefix, std::span<float> logits) { text_->target_logits(prefix, logits); };
   std::vector<TableShape> shapes;
@@ -117,7 +117,7 @@ void Cluster::add_drafters() {
   shape.cells = scenario_.requests * (scenario_.decode.context + scenario_.draft.credit);
   shape.sequences = scenario_.requests * (scenario_.draft.credit + 1);
   shape.texts = {scenario_.requests, shape.sequences / scenario_.requests};
-  if (scenario_.draft_states) shape.state_inputs = state_inputs(shape.cells, 2 * scenario_.draft.credit);
+  if (scenario_.draft_states) shape.state_inputs = state_inputs(shape, 2 * scenario_.requests * scenario_.draft.credit);
   shape.operations = kOperationsPerLayer * 16;
   shape.width = scenario_.draft_width;
   for (std::size_t d = 0; d < scenario_.drafters.size(); ++d) {

@@ -13,7 +13,7 @@ namespace yamata {
 namespace {
 
 StateCounts state_counts(const ContextOptions& options) {
-  return {options.window_cells > 0 ? options.window_cells : options.cells, StateCells::kStates + options.texts.checkpoints};
+  return {options.window_cells > 0 ? options.window_cells : options.cells, StateCells::states(options.texts)};
 }
 
 std::int32_t reused_window(const Hyperparameters& h, const ContextOptions& options) {
@@ -45,7 +45,7 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
       layer_ops_(h_, shard_, exchange_, buffers_, ops_) {
   if (window_ > 0 && windowed_layers(h, range) > 0) window_cells_.emplace(options.cells, options.window_cells, window_, options.texts);
   if (recurrent_layers(h, range) > 0) {
-    state_cells_.emplace(options.cells, state_counts(options));
+    state_cells_.emplace(options.cells, state_counts(options).inputs, options.texts);
     const auto last = std::ranges::find(weights_.specs.rbegin(), weights_.specs.rend(), true, &LayerSpec::recurrent);
     last_state_layer_ = static_cast<std::size_t>(weights_.specs.rend() - last) - 1;
   }

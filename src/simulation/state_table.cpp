@@ -14,11 +14,11 @@ std::size_t number(std::int32_t at) { return static_cast<std::size_t>(at); }
 
 }  // namespace
 
-StateTable::StateTable(std::int32_t cells, StateCounts counts)
-    : cells_(cells, counts),
-      states_(number(counts.states), kUnwritten),
-      columns_(number(counts.inputs + StateShape::kColumns * counts.states), kUnwritten),
-      updates_(number(counts.inputs), kUnwritten) {}
+StateTable::StateTable(std::int32_t cells, std::int32_t inputs, const TextSlots& texts)
+    : cells_(cells, inputs, texts),
+      states_(number(StateCells::states(texts)), kUnwritten),
+      columns_(number(inputs + StateShape::kColumns * StateCells::states(texts)), kUnwritten),
+      updates_(number(inputs), kUnwritten) {}
 
 void StateTable::begin(const CellTable& table, std::span<const Placement> batch, const BatchCells& cells, std::int32_t likely_row) {
   plan_ = &cells_.plan(table, batch, cells, likely_row);

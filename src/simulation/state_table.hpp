@@ -12,8 +12,8 @@ namespace yamata::simulation {
 /// in these places because of earlier runs, in the order in which a compute unit reads and writes them.
 class StateTable {
  public:
-  /// `cells`: of the cell table.
-  StateTable(std::int32_t cells, StateCounts counts);
+  /// `cells`: of the cell table; `inputs`: of tokens that are kept.
+  StateTable(std::int32_t cells, std::int32_t inputs, const TextSlots& texts);
 
   /// Plans a run whose tokens have been placed.
   void begin(const CellTable& table, std::span<const Placement> batch, const BatchCells& cells, std::int32_t likely_row);

@@ -57,8 +57,7 @@ TableModel::TableModel(TableShape shape, TableUnit& unit)
       contents_(static_cast<std::size_t>(shape_.cells), 0xdeadbeef),
       window_contents_(static_cast<std::size_t>(shape_.window_cells), 0xdeadbeef) {
   if (shape_.window_cells > 0) window_cells_.emplace(shape_.cells, shape_.window_cells, shape_.window, shape_.texts);
-  if (shape_.state_inputs > 0)
-    states_.emplace(shape_.cells, StateCounts{shape_.state_inputs, StateCells::kStates + shape_.texts.checkpoints});
+  if (shape_.state_inputs > 0) states_.emplace(shape_.cells, shape_.state_inputs, shape_.texts);
 }
 
 void TableModel::start(const StageBatch& batch, const std::atomic<bool>* stop) {

@@ -85,9 +85,10 @@ class LayoutsOfOne : public ::testing::Test {
 
   /// The logits of each batch, one after another, computed by stages with these layers, all with the same `shares`.
   static Logits compute(const ModelFile& model, const std::vector<LayerRange>& ranges, const std::vector<Batch>& batches, GroupMember group,
-                        std::int32_t window_cells = 0, const std::vector<std::vector<CacheOperation>>& before = {}) {
+                        std::int32_t window_cells = 0, const std::vector<std::vector<CacheOperation>>& before = {},
+                        const TextSlots& texts = {}) {
     CpuUnit unit({-1}, cpu::choose_isa());
-    return compute(unit, model, ranges, batches, group, window_cells, before);
+    return compute(unit, model, ranges, batches, group, window_cells, before, CacheType::kF16, 0, texts);
   }
   static Logits compute(ComputeUnit& unit, const ModelFile& model, const std::vector<LayerRange>& ranges, const std::vector<Batch>& batches,
                         GroupMember group, std::int32_t window_cells = 0, const std::vector<std::vector<CacheOperation>>& before = {},

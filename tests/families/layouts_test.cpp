@@ -254,6 +254,53 @@ TEST_P(Layouts, CellsOutOfTheWindow_areUsedAgainWithTheSameBits) {
   EXPECT_EQ(compute(model, two, batches, {}, cells), expected);
 }
 
+/// Adds a text's rows, of tokens from one to another, to a run; the logits of the last one are wanted.
+void add_rows(Batch& batch, std::span<const std::int32_t> ids, std::size_t begin, std::size_t end, std::int32_t sequence) {
+  for (std::size_t at = begin; at < end; ++at) {
+    batch.tokens.push_back(ids[at]);
+    batch.placements.push_back({static_cast<std::int32_t>(at), -1, {sequence, sequence + 1}});
+  }
+  batch.logit_rows.push_back(static_cast<std::int32_t>(batch.tokens.size()) - 1);
+}
+
+/// Prompts and single tokens; one text is longer than a window when the other begins.
+TEST_P(Layouts, TextsThatShareRuns_haveTheBitsOfEachAlone) {
+  ModelFile model = open("Q8_0");
+  if (model.h.chunked) model.h.layer.window = kWindow;
+  const std::vector<LayerRange> whole{{0, model.h.layers}}, two{{0, 1}, {1, model.h.layers}};
+  const TextSlots texts{2, 2};
+  const std::vector<std::int32_t> first = tiny_prompt(), second(first.rbegin(), first.rend());
+  std::vector<Batch> batches(1);
+  Logits expected;
+  const Logits of_first = compute(model, whole, singly(1), {});
+  std::vector<Batch> alone = singly(1);
+  for (std::size_t at = 0; at < second.size(); ++at) alone[at].tokens = {second[at]};
+  const Logits of_second = compute(model, whole, alone, {});
+  const auto row = static_cast<std::ptrdiff_t>(model.h.vocabulary);
+  const auto expect = [&](const Logits& from, std::size_t end) {
+    const auto begin = from.begin() + static_cast<std::ptrdiff_t>(end - 1) * row;
+    expected.insert(expected.end(), begin, begin + row);
+  };
+  const std::size_t begun = 18;
+  add_rows(batches.front(), first, 0, begun, 0);
+  expect(of_first, begun);
+  for (std::size_t at = 0; begun + at < first.size(); ++at) {
+    Batch& batch = batches.emplace_back();
+    const std::size_t from = at == 0 ? 0 : 2 + at, to = 3 + at;  // a prompt of three tokens
+    if (at % 2 == 0) add_rows(batch, second, from, to, 2), expect(of_second, to);
+    add_rows(batch, first, begun + at, begun + at + 1, 0), expect(of_first, begun + at + 1);
+    if (at % 2 == 1) add_rows(batch, second, from, to, 2), expect(of_second, to);
+  }
+  const auto in_windows = static_cast<std::int32_t>(WindowCells::enough(kWindow, static_cast<std::int64_t>(begun), 0, 2));
+  const std::int32_t cells = model.h.layer.window > 0 ? in_windows : 0;
+  EXPECT_EQ(compute(model, two, batches, {}, cells, {}, texts), expected);
+  if (!model.h.is_recurrent() && !test::thorough()) return;
+  const auto unit = make_units(kUnits.back());
+  EXPECT_EQ(compute(*unit, model, two, batches, {}, cells, {}, CacheType::kF16, 0, texts), expected);
+  for (const std::vector<double>& shares : group_shares(model))
+    EXPECT_EQ(together(model, two, batches, shares, "c", {}, texts), expected) << shares.size() << " with " << shares[0];
+}
+
 /// Heads are padded to a size that every cache type can store.
 TEST_P(Layouts, PaddedHeads_areStoredInEveryCacheType) {
   const ModelFile model = open("F32");

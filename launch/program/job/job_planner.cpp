@@ -101,7 +101,7 @@ void JobPlanner::plan_ends(wire::PipelinePlan& pipeline, const DecodeOptions& de
 int JobPlanner::slots_of(const ModelPlace& place) const {
   const ModelFile* file = rank_.models().find(static_cast<std::size_t>(place.model));
   const bool shares_unit = place.model > 0 && place.ranks.front() == 0 && !rank_.units().has_draft_units();
-  return shares_unit || (file && file->h.is_recurrent()) ? 1 : text_.slots;
+  return shares_unit || (place.model > 0 && file && file->h.is_recurrent()) ? 1 : text_.slots;
 }
 
 /// A model's ranks and its cache, without the layers.
@@ -133,8 +133,7 @@ wire::Start JobPlanner::shapes(const DecodeOptions& decode) const {
 }
 
 /// The sizes of the cache that are tried, the most wanted first: as many slots as wanted with a context for each, but none of more than
-/// usual size, with less for all together; with fewer slots, if each needs memory of its own; and one text at a time. A text in layers
-/// with states has the cache for itself.
+/// usual size, with less for all together; with fewer slots, if each needs memory for a window or for states; and one text at a time.
 std::vector<ExpectedText> JobPlanner::sizes() const {
   std::vector<ExpectedText> sizes;
   const std::int32_t context = rank_.context();
@@ -144,7 +143,7 @@ std::vector<ExpectedText> JobPlanner::sizes() const {
     sizes.back().slots = slots;
     if (slots > 1) sizes.back().cache_tokens = std::max(cells, context);
   };
-  for (int slots = h.is_recurrent() ? 1 : text_.slots; slots > 1; slots = h.layer.window > 0 ? slots / 2 : 1) {
+  for (int slots = text_.slots; slots > 1; slots = h.layer.window > 0 || h.is_recurrent() ? slots / 2 : 1) {
     std::int32_t cells = text_.cache_tokens > 0 ? text_.cache_tokens : slots * std::min(context, kDefaultContext);
     for (add(slots, cells); cells > context && text_.cache_tokens == 0; add(slots, cells)) cells /= 2;
   }
@@ -202,7 +201,7 @@ wire::Start JobPlanner::plan(const std::vector<wire::Hello>& hellos, std::span<c
     warn(fmt::format("-ngl {}: {}", gpu_layers_text(options.compute.gpu_layers.value_or(0)), without));
   for (const wire::Hello& hello : hellos) threads_measured_s_.push_back(hello.threads_measured_s);
   chooser_.choose(hellos, text_, groups);
-  const bool wants_slots = text_.slots > 1 && !rank_.models().target().h.is_recurrent();
+  const bool wants_slots = text_.slots > 1;
   const auto fitting = fitting_plan(hellos);
   if (wants_slots && text_.slots == 1) warn("there is no memory for several texts at a time; a shorter context (-c) may leave room");
   if (fitting) {

@@ -109,8 +109,19 @@ TEST_F(JobPlannerTest, LayersWithAWindow_haveOneForEachSlotAndAsManyCheckpoints)
   EXPECT_EQ(plan(1u << 30, {}).window_cells, 0) << "a job that does not only write needs all cells";
 }
 
-TEST_F(JobPlannerTest, ASlotWithoutMemoryForItsWindow_isLeftOut) {
-  open("gemma3", 256);
+TEST_F(JobPlannerTest, LayersWithStates_haveThoseOfEachSlot) {
+  open("qwen35", 256);
+  const Planned four = plan(1u << 30, {.prompt_tokens = 8, .slots = 4, .kept_texts = 32});
+  EXPECT_EQ(four.slots, 4);
+  EXPECT_EQ(four.cells, 4 * 256);
+  EXPECT_EQ(four.window_cells, 1) << "no guesses, so no inputs of tokens are kept";
+  EXPECT_EQ(four.checkpoints, 16);
+}
+
+class PlannedSlots : public JobPlannerTest, public testing::WithParamInterface<const char*> {};
+
+TEST_P(PlannedSlots, WithoutMemoryForItsWindowOrStates_areLeftOut) {
+  open(GetParam(), 256);
   std::set<int> slots;
   Planned before{8, 8 * 256, 8};
   for (std::uint64_t bytes = 16u << 20; bytes > 0; bytes -= std::min<std::uint64_t>(bytes, 8u << 10)) {
@@ -123,6 +134,8 @@ TEST_F(JobPlannerTest, ASlotWithoutMemoryForItsWindow_isLeftOut) {
   }
   EXPECT_EQ(slots, (std::set<int>{1, 2, 4, 8}));
 }
+
+INSTANTIATE_TEST_SUITE_P(Of, PlannedSlots, testing::Values("gemma3", "qwen35"));
 
 }  // namespace
 }  // namespace yamata::test

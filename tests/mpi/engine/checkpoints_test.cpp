@@ -119,8 +119,8 @@ Ids some(std::mt19937& random, std::size_t count) {
 class TinyModels : public testing::TestWithParam<std::string> {};
 
 std::vector<std::string> tiny_models() {
-  if (!thorough()) return {"gemma3"};
-  return {"gemma3", "gemma4-shared", "gpt-oss", "exaone4-windows"};
+  if (!thorough()) return {"gemma3", "qwen35"};
+  return {"granitehybrid", "lfm2", "nemotron_h", "qwen35", "qwen3next", "gemma3", "gemma4-shared", "gpt-oss", "exaone4-windows"};
 }
 
 TEST_P(TinyModels, TextsThatBeginAtACheckpoint_haveTheBitsOfOthers) {

@@ -323,13 +323,16 @@ TEST(RankBytes, States_takeAsMuchForAnyContext) {
   EXPECT_EQ(inputs, 2 * 48 + 4) << "of each guess, and of as many tokens before a likely one";
   EXPECT_EQ(window_cells(model.h, 4096, 48, 64, true), 4 * 48 + 4) << "a draft's guesses may all be accepted before it goes on";
   EXPECT_EQ(window_cells(model.h, 4096, 0, 64), 1) << "0 would mean as many as cells";
+  EXPECT_EQ(window_cells(model.h, 4096, 48, 64, false, {8, 1, 4}), 2 * 48 + 8 * 4) << "guesses are those of all texts together";
   const RankBytes bytes = rank_bytes(model, all, Shard(model.h), CacheType::kF16, 8, 1, inputs);
-  EXPECT_EQ(bytes.window_cache, StateStore::bytes_for(model.h.state, 4, {inputs, StateCells::kStates}));
+  EXPECT_EQ(bytes.window_cache, StateStore::bytes_for(model.h.state, 4, {inputs, StateCells::states({})}));
   EXPECT_EQ(bytes.cache_per_cell, 2u * 3 * 32 * 2) << "keys and values of the layer with attention";
   const RankBytes kept = rank_bytes(model, all, Shard(model.h), CacheType::kF16, 8, 1, inputs, {.checkpoints = 5});
   const auto scratch = [&](std::int32_t with) { return device_bytes(model, all, Shard(model.h), CacheType::kF16, 8, 256, with).buffers; };
   EXPECT_EQ(scratch(inputs) - scratch(inputs / 2), 13u * 4 * static_cast<std::uint64_t>(model.h.state.state_floats())) << "put aside";
-  EXPECT_EQ(kept.window_cache - bytes.window_cache, StateStore::bytes_for(model.h.state, 4, {0, 5})) << "of kept texts";
+  EXPECT_EQ(kept.window_cache - bytes.window_cache, StateStore::bytes_for(model.h.state, 4, {0, 5})) << "of checkpoints";
+  const RankBytes texts = rank_bytes(model, all, Shard(model.h), CacheType::kF16, 8, 1, inputs, {3, 1, 0});
+  EXPECT_EQ(texts.window_cache - bytes.window_cache, StateStore::bytes_for(model.h.state, 4, {0, 4})) << "of two more texts";
 }
 
 }  // namespace

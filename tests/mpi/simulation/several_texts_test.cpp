@@ -49,6 +49,7 @@ class Mix {
     }
     if (guesses) shape.strategy = random_() % 3 > 0 ? Strategy::kPipeInfer : Strategy::kSpeculative;
     if (random_() % 2 > 0) shape.window = 1 + static_cast<std::int32_t>(random_() % 40);
+    shape.states = shape.window == 0 && seed % 2 == 0;
   }
   std::vector<std::unique_ptr<Asked>> requests() {
     std::vector<std::unique_ptr<Asked>> all;
@@ -73,9 +74,9 @@ class Mix {
     return all;
   }
   std::string name() const {
-    return fmt::format("seed {}: {} stages, {} slots, {} contexts, {} kept texts, a window of {}, {} drafters, {}lookup, {}", shape.seed,
-                       shape.stages, shape.slots, shape.contexts, shape.kept_texts, shape.window, shape.drafters.size(),
-                       shape.lookup ? "" : "no ", static_cast<int>(shape.strategy));
+    return fmt::format("seed {}: {} stages, {} slots, {} contexts, {} kept texts, a window of {}, {}states, {} drafters, {}lookup, {}",
+                       shape.seed, shape.stages, shape.slots, shape.contexts, shape.kept_texts, shape.window, shape.states ? "" : "no ",
+                       shape.drafters.size(), shape.lookup ? "" : "no ", static_cast<int>(shape.strategy));
   }
 
   JobShape shape;
@@ -139,16 +140,25 @@ Seen play(Mix& mix, SimulatedJob& job) {
   return seen;
 }
 
+/// Of mixes, and those that once showed a rare fault.
+std::vector<std::uint64_t> seeds() {
+  std::vector<std::uint64_t> all{10825};
+  for (std::uint64_t seed = 1; seed <= (thorough() ? 20'000 : 400); ++seed) all.push_back(seed);
+  return all;
+}
+
 TEST(SeveralTexts, InRandomMixes_areThoseOfTheTargetAlone) {
-  std::size_t together = 0, pauses = 0, lost = 0, cached = 0;
-  for (std::uint64_t seed = 1; seed <= (thorough() ? 20'000 : 400); ++seed) {
+  std::size_t together = 0, pauses = 0, lost = 0, in_windows = 0, in_states = 0;
+  for (const std::uint64_t seed : seeds()) {
     Mix mix(seed);
     SCOPED_TRACE(mix.name());
     SimulatedJob job(mix.shape);
     job.start();
-    const Seen seen = play(mix, job);
+    Seen seen;
+    ASSERT_NO_THROW(seen = play(mix, job));
     together += seen.together;
-    if (mix.shape.window > 0) cached += seen.cached;
+    if (mix.shape.window > 0) in_windows += seen.cached;
+    if (mix.shape.states) in_states += seen.cached;
     pauses += job.engine().pauses();
     // Nothing is left of them but what the cache keeps.
     const CellTable& cells = job.head().target().cells();
@@ -160,7 +170,8 @@ TEST(SeveralTexts, InRandomMixes_areThoseOfTheTargetAlone) {
   }
   EXPECT_GT(pauses, 100u);
   EXPECT_GT(lost, 20u);
-  EXPECT_GT(cached, 2000u) << "checkpoints of windows are hardly used";
+  EXPECT_GT(in_windows, 2000u) << "checkpoints are hardly used";
+  EXPECT_GT(in_states, 400u);
   EXPECT_GT(together, 2 * (thorough() ? 20'000u : 400u)) << "so few at the same time say little";
 }
 

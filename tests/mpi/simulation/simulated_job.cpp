@@ -78,7 +78,7 @@ void SimulatedJob::make_plan() {
 void SimulatedJob::limit_cells(wire::PipelinePlan& pipeline, int rows, int guesses) const {
   const std::int64_t in_windows = WindowCells::enough(shape_.window, rows, guesses, pipeline.slots + pipeline.checkpoints);
   if (shape_.window > 0) pipeline.window_cells = std::min(pipeline.cells, static_cast<std::int32_t>(in_windows));
-  if (shape_.states && pipeline.model == 0) pipeline.window_cells = static_cast<std::int32_t>(StateCells::enough(guesses));
+  if (shape_.states && pipeline.model == 0) pipeline.window_cells = static_cast<std::int32_t>(StateCells::enough(guesses, pipeline.slots));
 }
 
 wire::Hello SimulatedJob::hello_of(int rank) const {
