@@ -101,8 +101,14 @@ JsonLine describe_job(const Job& job, Head& head, const Tokenizer& tokenizer, co
 ExpectedText expected_text(const JobRank& rank, const EngineOptions& options) {
   constexpr int kPrompt = 256, kAnswer = 256, kKeptTexts = 32;
   const int prompt = std::clamp(rank.context() / 2, 1, kPrompt);
-  return {
-      static_cast<std::size_t>(prompt), kAnswer, options.speculation, options.sampling, options.slots, kKeptTexts, options.cache_tokens};
+  return {.prompt_tokens = static_cast<std::size_t>(prompt),
+          .generate = kAnswer,
+          .speculation = options.speculation,
+          .sampling = options.sampling,
+          .slots = options.slots,
+          .kept_texts = kKeptTexts,
+          .cache_tokens = options.cache_tokens,
+          .requests = options.requests};
 }
 
 void serve_requests(Job& job, const EngineOptions& options, const Tokenizer& tokenizer, std::vector<VocabularyMap> vocabularies,

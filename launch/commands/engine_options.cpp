@@ -29,6 +29,7 @@ Flags engine_flags() {
       "Tokens that the cache holds: of these texts together, and of earlier ones, whose beginnings are not computed again; at least the "
       "context (0: up to 4096 for each slot, less if memory is short)",
       FlagKind::kInt, "N", "0");
+  flags.group("Context")("--requests", "Choose the layout, if it is left open, for N texts at a time", FlagKind::kInt, "N", "1");
   add_cluster(flags, "on several machines the fastest layout, else by measured speed");
   return flags;
 }
@@ -45,6 +46,8 @@ EngineOptions read_engine(const GivenFlags& r) {
   read_context(r, o.job.cache);
   o.slots = r.number<int>("slots");
   require(o.slots >= 1 && o.slots <= 64, "--slots", "between 1 and 64");
+  o.requests = r.number<int>("requests");
+  require(o.requests >= 1 && o.requests <= o.slots, "--requests", "between 1 and --slots");
   o.cache_tokens = r.number<int>("cache-tokens");
   require(o.cache_tokens >= 0 && o.cache_tokens <= (1 << 25), "--cache-tokens", "between 0 and 33554432");
   o.sampling = read_sampling(r);

@@ -14,6 +14,7 @@ struct EngineOptions {
   SamplingParams sampling;  ///< of requests that do not say
   SpeculationOptions speculation;
   int slots = 1;                        ///< --slots
+  int requests = 1;                     ///< --requests
   int cache_tokens = 0;                 ///< --cache-tokens; 0: a context for each slot
   std::string pre_tokenizer;            ///< --pre
   std::vector<std::string> idle_flags;  ///< lines about flags without effect

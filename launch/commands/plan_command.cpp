@@ -171,6 +171,7 @@ void plan_command(const PlanOptions& o) {
   job.interrupted = &g_interrupted;
   job.context = o.context > 0 ? o.context : static_cast<int>(std::min<std::int64_t>(target.h.context, kDefaultContext));
   job.prompt = o.prompt_tokens;
+  job.requests = o.requests;
   job.generate = read_length(o, job.context, target.h);
   job.guesses_text = o.speculation.looks_up();
   if (plan) {
@@ -193,7 +194,7 @@ void plan_command(const PlanOptions& o) {
   if (forecasts.empty())
     throw UsageError(fmt::format("no layout of {} fits into their memory with a context of {} tokens; lower -c, or add machines",
                                  counted(std::ssize(hosts), "machine"), job.context));
-  print_out(to_table(forecasts, hosts));
+  print_out(to_table(forecasts, hosts, job.requests));
   if (hosts.size() > 1) print_out("\n{}\n", benchmark_words(job.group_costs, why_no_group(target, hosts)));
   print_out("\n{}\n", run_command_line(forecasts.front().candidate, hosts, o));
   write_outputs({{o.json_file, [&] { return to_json(job, hosts, network, forecasts); }}});

@@ -18,13 +18,13 @@ namespace {
 
 constexpr int kMaxRanks = 1024;
 
-/// The given flags with the same meaning for run.
-std::string flags_of_run(const GivenFlags& r, bool measures) {
+/// The given flags with the same meaning for the job: run, or engine if it `serves`.
+std::string flags_of_job(const GivenFlags& r, bool measures, bool serves) {
   constexpr std::array<std::pair<const char*, const char*>, 6> kShared{
       {{"threads", "-t"}, {"ctx-size", "-c"}, {"cache-type-k", "-ctk"}, {"cache-type-v", "-ctv"}, {"predict", "-n"}, {"batch-size", "-b"}}};
   std::string flags;
   for (const auto& [name, flag] : kShared) {
-    if (std::string_view(name) == "threads" && !measures) continue;
+    if ((std::string_view(name) == "threads" && !measures) || (std::string_view(name) == "predict" && serves)) continue;
     if (r.given(name)) flags += fmt::format(" {} {}", flag, r.text(name));
   }
   return flags;
@@ -39,7 +39,7 @@ std::optional<MachineUnits> read_machine(const GivenFlags& r) {
     return std::nullopt;
   }
   for (const char* flag : {"from", "hostfile", "profiles", "ranks", "slow", "latency", "bandwidth", "wake-up", "rows", "predict",
-                           "prompt-tokens", "acceptance4"})
+                           "prompt-tokens", "requests", "acceptance4"})
     if (r.given(flag)) throw UsageError(fmt::format("--{} is for several machines; leave it out, or --{}", flag, *first));
   MachineUnits machine = read_machine_units(r);
   if (machine.draft_heads.empty() && machine.draft_model.empty())
@@ -74,6 +74,7 @@ Flags plan_flags() {
   job("-b, --batch-size", "Prompt tokens per run", FlagKind::kInt, "N", "64");
   job("-n, --predict", "Tokens to generate", FlagKind::kInt, "N", "128");
   job("--prompt-tokens", "Tokens of the prompt", FlagKind::kInt, "N", "64");
+  job("--requests", "Texts at a time, as with yamata engine; tokens/s are those of all", FlagKind::kInt, "N", "1");
   job("--acceptance", "Share of tokens that are the draft's first choice (default: from --from, or 0.65)", FlagKind::kDouble, "P");
   job("--acceptance4", "Share of tokens among its first four (default: the first choice, plus 58 % of the rest)", FlagKind::kDouble, "P");
   add_cache_types(flags, "Job", "TYPE");
@@ -109,6 +110,8 @@ PlanOptions read_plan(const GivenFlags& r) {
   o.generate = number_in(r, "predict", 1, std::numeric_limits<int>::max(), "at least 1", "-n");
   if (o.generate == 1) throw UsageError(kNoSpeed);
   o.prompt_tokens = number_in(r, "prompt-tokens", 1, std::numeric_limits<int>::max(), "at least 1").value_or(o.prompt_tokens);
+  o.requests = r.number<int>("requests");
+  require(o.requests >= 1 && o.requests <= 64, "--requests", "between 1 and 64");
   o.acceptance = number_in(r, "acceptance", 0.0, 1.0, kShare);
   o.acceptance4 = number_in(r, "acceptance4", o.acceptance.value_or(0), 1.0, "between --acceptance and 1");
   o.latency_ms = number_in(r, "latency", 0.0, 1e6, "between 0 and 1000000").value_or(o.latency_ms);
@@ -118,7 +121,7 @@ PlanOptions read_plan(const GivenFlags& r) {
   o.json_file = r.text("json");
   if (o.draft_model.empty() && !o.machine)
     o.idle_flags = idle_flags(r, {{{"acceptance", "acceptance4"}, "without a draft model; name one with -md FILE.gguf"}});
-  o.job_flags = flags_of_run(r, o.from_file.empty() && o.profiles.empty());
+  o.job_flags = flags_of_job(r, o.from_file.empty() && o.profiles.empty(), o.requests > 1);
   return o;
 }
 

@@ -53,11 +53,12 @@ std::string run_command_line(const LayoutCandidate& candidate, std::span<const P
   const std::string start = alone ? "" : fmt::format("mpirun --host {} --bind-to none ", names);
   const std::string draft = candidate.layout.size() > 1 ? " -md " + quoted(plan.draft_model) : "";
   const std::string where = alone ? "  # on " + names : "";
-  return fmt::format("{}{} run -m {}{} {}{} -p TEXT{}", start, quoted(plan.program), quoted(plan.model), draft, layout_flags(candidate),
-                     plan.job_flags, where);
+  const bool serves = plan.requests > 1;
+  return fmt::format("{}{} {} -m {}{} {}{}{}{}", start, quoted(plan.program), serves ? "engine" : "run", quoted(plan.model), draft,
+                     layout_flags(candidate), plan.job_flags, serves ? fmt::format(" --slots {}", plan.requests) : " -p TEXT", where);
 }
 
-std::string to_table(std::span<const Forecast> forecasts, std::span<const PlannedHost> hosts) {
+std::string to_table(std::span<const Forecast> forecasts, std::span<const PlannedHost> hosts, int requests) {
   std::vector<std::string> layouts{"layout"}, layers{"layers"};
   for (const Forecast& f : forecasts) {
     layouts.push_back(host_names(f.candidate, hosts));
@@ -67,12 +68,14 @@ std::string to_table(std::span<const Forecast> forecasts, std::span<const Planne
   const std::size_t layouts_width = width(layouts), layers_width = width(layers);
   std::string out;
   const auto add = [&](std::size_t i, const auto&... cells) {
-    out += fmt::format("{:<{}}  {:<{}}  {:<11} {:>9} {:>7} {:>8}  {}\n", layouts[i], layouts_width, layers[i], layers_width, cells...);
+    out += fmt::format("{:<{}}  {:<{}}  {:<11} {:>9}{} {:>7} {:>8}  {}\n", layouts[i], layouts_width, layers[i], layers_width, cells...);
   };
-  add(0, "strategy", "tokens/s", "TTFT s", "max MiB", "why");
+  const auto of_each = [&](const std::string& cell) { return requests > 1 ? fmt::format(" {:>9}", cell) : ""; };
+  add(0, "strategy", "tokens/s", of_each("of each"), "TTFT s", "max MiB", "why");
   for (std::size_t i = 0; i < forecasts.size(); ++i) {
     const Forecast& f = forecasts[i];
-    add(i + 1, strategy_name(f.candidate.strategy), fmt::format("{:.2f}", f.tokens_per_s), fmt::format("{:.2f}", f.ttft_s),
+    add(i + 1, strategy_name(f.candidate.strategy), fmt::format("{:.2f}", f.tokens_per_s),
+        of_each(fmt::format("{:.2f}", f.tokens_per_s / requests)), fmt::format("{:.2f}", f.ttft_s),
         fmt::format("{:.0f}", mib(*std::ranges::max_element(f.rank_bytes))), reason(f));
   }
   return out;

@@ -17,6 +17,7 @@ struct ExpectedText {
   int kept_texts = 0;    ///< texts that may stay in the cache after their end
   int cache_tokens = 0;  ///< cells for all texts together, if these are more than the context; 0: a context for each slot, of usual size at
                          ///< most, if it fits
+  int requests = 1;      ///< such texts at a time, as far as the choice of a layout depends on it
 };
 
 }  // namespace yamata

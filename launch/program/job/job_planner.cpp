@@ -9,6 +9,7 @@
 #include "launch/program/output/warnings.hpp"
 #include "launch/program/planning/split_advice.hpp"
 #include "launch/program/planning/units.hpp"
+#include "mpi/planning/cache_size.hpp"
 #include "mpi/planning/memory_plan.hpp"
 #include "mpi/planning/rank_speed.hpp"
 #include "src/model/layer_shapes.hpp"
@@ -144,8 +145,8 @@ std::vector<ExpectedText> JobPlanner::sizes() const {
     if (slots > 1) sizes.back().cache_tokens = std::max(cells, context);
   };
   for (int slots = text_.slots; slots > 1; slots = h.layer.window > 0 || h.is_recurrent() ? slots / 2 : 1) {
-    std::int32_t cells = text_.cache_tokens > 0 ? text_.cache_tokens : slots * std::min(context, kDefaultContext);
-    for (add(slots, cells); cells > context && text_.cache_tokens == 0; add(slots, cells)) cells /= 2;
+    for (const std::int32_t cells : text_.cache_tokens > 0 ? std::vector{text_.cache_tokens} : cache_sizes(slots, context))
+      add(slots, cells);
   }
   add(1, 0);
   return sizes;

@@ -61,6 +61,7 @@ void LayoutChooser::choose_layout(const ExpectedText& text, std::span<const Grou
   job.batch = options.cache.batch;
   job.prompt = std::min(job.prompt, static_cast<int>(text.prompt_tokens));
   job.generate = std::clamp(text.generate, 2, kTokens);
+  job.requests = job.target.h.is_recurrent() ? 1 : std::min(text.requests, text.slots);
   job.draws = 8;
   if (job.draft) {
     const auto first = experience_.first_choices();
@@ -69,7 +70,7 @@ void LayoutChooser::choose_layout(const ExpectedText& text, std::span<const Grou
     if (first) job.over_confidence = simulation::over_confidence_of({.top1 = job.acceptance, .top4 = job.acceptance4}, first->probability);
   }
   const KeptForecasts earlier = experience_.forecasts();
-  job.correction = [&](const LayoutCandidate& layout) { return earlier.correction(layout); };
+  if (job.requests == 1) job.correction = [&](const LayoutCandidate& layout) { return earlier.correction(layout); };
   job.group_costs = group_costs(job.target, machines_, groups, group_record());
   job.strategy = rank_.layout().asked_strategy();
   job.guesses_text = options.layout.guesses_text;

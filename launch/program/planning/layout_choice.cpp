@@ -79,8 +79,9 @@ std::vector<std::string> left_out(const LayoutCandidate& candidate, std::span<co
 }
 
 std::string reasons(const Forecast& chosen, const std::vector<Forecast>& forecasts, const Forecast* alone,
-                    std::span<const PlannedHost> hosts) {
-  std::string why = fmt::format("{}: {:.2f} tokens/s expected", words(chosen, hosts), chosen.tokens_per_s);
+                    std::span<const PlannedHost> hosts, int requests) {
+  const std::string of = requests > 1 ? fmt::format(" of {} texts", requests) : "";
+  std::string why = fmt::format("{}: {:.2f} tokens/s{} expected", words(chosen, hosts), chosen.tokens_per_s, of);
   const Forecast* other = &chosen == alone ? nullptr : alone;
   for (const Forecast& f : forecasts) {
     if (!other && f.candidate.hosts() > 1) other = &f;
@@ -119,7 +120,7 @@ std::optional<LayoutChoice> choose_layout(const PlannedJob& job, std::span<const
   const auto one = std::ranges::find_if(forecasts, [](const Forecast& f) { return f.candidate.hosts() == 1; });
   const Forecast* alone = one == forecasts.end() ? nullptr : &*one;
   const Forecast& chosen = preferred(forecasts, alone);
-  return LayoutChoice{chosen.candidate, chosen.tokens_per_s / chosen.correction, reasons(chosen, forecasts, alone, hosts),
+  return LayoutChoice{chosen.candidate, chosen.tokens_per_s / chosen.correction, reasons(chosen, forecasts, alone, hosts, job.requests),
                       to_json(job, hosts, {}, forecasts, &chosen)};
 }
 

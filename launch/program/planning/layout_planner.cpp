@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "launch/program/planning/layout_memory.hpp"
 #include "mpi/planning/layer_split.hpp"
 #include "src/model/passed_rows.hpp"
 #include "src/model/shard.hpp"
@@ -21,6 +22,7 @@ using simulation::Scenario;
 constexpr int kScreeningTokens = 24, kScreeningPrompt = 16;
 constexpr std::size_t kFinalists = 8;
 constexpr int kMaxTokens = 256, kMaxPrompt = 256;  // the time of a simulation grows with their squares
+constexpr int kMaxTokensOfAll = 2048;              // of several texts
 
 double sum(std::span<const double> numbers) { return std::accumulate(numbers.begin(), numbers.end(), 0.0); }
 
@@ -80,6 +82,7 @@ Scenario scenario(const LayoutCandidate& candidate, const PlannedJob& job, std::
   s.text.top4 = job.acceptance4;
   s.text.over_confidence = job.over_confidence;
   s.prompt = prompt;
+  s.requests = job.requests;
   s.decode = decode_options(candidate.strategy, job.speculation, job.batch, generate, prompt + generate, {});
   if (job.target.h.is_recurrent()) limit_guesses(s.decode, static_cast<int>(candidate.stages.size()));
   s.decode.lookup = false;  // a random text has no repetitions
@@ -108,29 +111,13 @@ double exchange_share(const Scenario& s) {
   return most;
 }
 
-/// Fills in the memory of each rank; a host that leads and drafts needs memory for both.
-void add_memory(const PlannedJob& job, std::span<const PlannedHost> hosts, const DecodeOptions& decode, Forecast& f) {
-  std::vector<std::uint64_t> used(hosts.size());
-  const auto take = [&](const ModelFile& model, int rank, LayerRange range, const Shard& shard, std::int32_t guesses, bool draft = false) {
-    const auto at = static_cast<std::size_t>(rank);
-    const std::int32_t cells = job.context + guesses;
-    const RankBytes bytes = rank_bytes(model, range, shard, job.cache_types, job.batch, hosts[at].threads,
-                                       window_cells(model.h, cells, guesses, job.batch, draft));
-    f.rank_bytes.push_back(bytes.weights + bytes.cache(static_cast<std::uint64_t>(cells)) + bytes.buffers);
-    used[at] += f.rank_bytes.back();
-  };
-  const ModelPlace& place = f.candidate.layout.front();
-  for (std::size_t s = 0, rank = 0; s < f.candidate.stages.size(); ++s) {
-    const auto members = static_cast<std::size_t>(place.groups.empty() ? 1 : place.groups[s]);
-    const std::span<const double> shares = std::span(place.shares).subspan(rank, members);
-    for (std::size_t m = 0; m < members; ++m, ++rank)
-      take(job.target, place.ranks[rank], f.candidate.stages[s], Shard(job.target.h, shares, static_cast<int>(m)), decode.guess_cells);
-  }
-  if (f.candidate.layout.size() > 1) {
-    const Hyperparameters& h = job.draft->h;
-    take(*job.draft, f.candidate.layout[1].ranks.front(), {0, h.layers}, Shard(h), draft_options(decode.policy).room(), true);
-  }
-  for (std::size_t r = 0; r < hosts.size(); ++r) f.fits &= used[r] <= hosts[r].free_bytes;
+/// The median of the texts.
+double first_token_s(const simulation::Outcome& outcome) {
+  std::vector<Nanoseconds> first;
+  for (const simulation::TimedRequest& request : outcome.requests) first.push_back(request.arrived.front());
+  const auto middle = first.begin() + std::ssize(first) / 2;
+  std::ranges::nth_element(first, middle);
+  return 1e-9 * static_cast<double>(*middle);
 }
 
 Forecast simulate(const LayoutCandidate& candidate, const PlannedJob& job, std::span<const PlannedHost> hosts,
@@ -140,9 +127,8 @@ Forecast simulate(const LayoutCandidate& candidate, const PlannedJob& job, std::
   for (int draw = 0; draw < draws; ++draw) {
     s.text.seed = static_cast<std::uint64_t>(draw);
     const simulation::Outcome outcome = simulation::simulate(s);
-    const double decode_s = 1e-9 * static_cast<double>(outcome.arrived.back());
-    f.tokens_per_s += static_cast<double>(outcome.tokens.size() - 1) / decode_s / draws;
-    f.ttft_s += 1e-9 * static_cast<double>(outcome.prefill) / draws;
+    f.tokens_per_s += simulation::tokens_per_s(outcome.requests) / draws;
+    f.ttft_s += first_token_s(outcome) / draws;
     f.busiest_stage += *std::ranges::max_element(outcome.stage_busy) / draws;
     f.drafter_busy += (outcome.drafter_busy.empty() ? 0 : outcome.drafter_busy.front()) / draws;
   }
@@ -153,6 +139,7 @@ Forecast simulate(const LayoutCandidate& candidate, const PlannedJob& job, std::
 
 /// Whether the flags allow it. Without drafters, all strategies generate one token after another, except for repetitions in the text.
 bool allowed(LayoutCandidate& candidate, const PlannedJob& job) {
+  if (job.requests > 1 && candidate.draft_on_head()) return false;  // it guesses only for a text alone
   if (!job.draft && job.strategy) {
     candidate.strategy = *job.strategy;
     return true;
@@ -176,24 +163,25 @@ Forecast forecast(const LayoutCandidate& candidate, const PlannedJob& job, std::
                   const simulation::NetworkOptions& network, int generate, int draws) {
   const int half = std::max(1, kMaxPrompt / 2 / job.batch) * job.batch;  // whole runs, so that all take equally long
   const int prompt = std::min(job.prompt, 2 * half);
-  Forecast f = simulate(candidate, job, hosts, network, prompt, std::min(generate, kMaxTokens), draws);
+  const bool several = job.requests > 1;
+  const int tokens = std::min(generate, several ? std::max(kScreeningTokens, kMaxTokensOfAll / job.requests) : kMaxTokens);
+  const auto simulated = [&](int prompt, int draws) { return simulate(candidate, job, hosts, network, prompt, tokens, draws); };
+  // Several texts would grow together only for a short time if they had long prompts.
+  Forecast f = several ? simulated(1, std::max(1, draws / job.requests)) : simulated(prompt, draws);
+  if (several) f.ttft_s = simulated(prompt, 1).ttft_s;
   if (job.prompt == prompt) return f;
-  const double before = simulate(candidate, job, hosts, network, half, 2, 1).ttft_s;
+  const double before = several ? simulated(half, 1).ttft_s : simulate(candidate, job, hosts, network, half, 2, 1).ttft_s;
   f.ttft_s += (f.ttft_s - before) * (job.prompt - prompt) / half;
   return f;
 }
 
 std::vector<Forecast> plan_layouts(const PlannedJob& job, std::span<const PlannedHost> hosts, const simulation::NetworkOptions& network,
                                    std::size_t most) {
-  const Hyperparameters& h = job.target.h;
-  const std::uint64_t cache =
-      rank_bytes(job.target, {0, h.layers}, Shard(h), job.cache_types, job.batch, 1, window_cells(h, job.context, 0, job.batch))
-          .cache(static_cast<std::uint64_t>(job.context));
-  auto candidates = layout_candidates(job.target, hosts, job.draft != nullptr, cache / static_cast<std::uint64_t>(h.layers));
+  auto candidates = layout_candidates(job.target, hosts, job.draft != nullptr, least_layer_cache(job));
   std::erase_if(candidates, [&](LayoutCandidate& candidate) { return !allowed(candidate, job); });
   std::vector<Forecast> all;
   for (const LayoutCandidate& candidate : candidates)
-    all.push_back(simulate(candidate, job, hosts, network, kScreeningPrompt, kScreeningTokens, 1));
+    all.push_back(simulate(candidate, job, hosts, network, job.requests > 1 ? 1 : kScreeningPrompt, kScreeningTokens, 1));
   const bool any_fits = std::ranges::any_of(all, &Forecast::fits);
   if (any_fits) std::erase_if(all, [](const Forecast& f) { return !f.fits; });
   sort_by_speed(all);

@@ -16,14 +16,15 @@ namespace yamata {
 /// Share of the tokens that are the first choice of a draft of which nothing is known.
 constexpr double kUsualAcceptance = 0.65;
 
-/// The job to plan, and its text.
+/// The job to plan, and its texts.
 struct PlannedJob {
   const ModelFile& target;
   const ModelFile* draft = nullptr;  ///< nullptr: none
   SpeculationOptions speculation{};
   CacheTypes cache_types{};
   int context = kDefaultContext, batch = 64;
-  int prompt = 64, generate = 128;  ///< tokens
+  int prompt = 64, generate = 128;  ///< tokens of each text
+  int requests = 1;                 ///< texts at a time
   double acceptance = kUsualAcceptance,
          acceptance4 = 0.85;             ///< share of the tokens that are the draft's first choice, or in its first four
   double over_confidence = 0;            ///< of the draft's probabilities, see TextOptions
@@ -47,7 +48,8 @@ double token_bytes(const ModelFile& model);
 /// The predicted performance of a layout.
 struct Forecast {
   LayoutCandidate candidate;
-  double tokens_per_s = 0, ttft_s = 0;
+  double tokens_per_s = 0;                     ///< of all texts
+  double ttft_s = 0;                           ///< until the first token; of several texts that begin together, the median
   double correction = 1;                       ///< factor contained in tokens_per_s, from earlier jobs
   double busiest_stage = 0, drafter_busy = 0;  ///< shares of the time after the first token
   /// share of a one-row run's time that is spent in exchanges, in the stage where it is largest; 0: no groups
@@ -62,8 +64,9 @@ struct Forecast {
 std::vector<Forecast> plan_layouts(const PlannedJob& job, std::span<const PlannedHost> hosts, const simulation::NetworkOptions& network,
                                    std::size_t most);
 
-/// Forecast of one candidate for `generate` tokens: the mean over `draws` texts. In a simulation every token of a text takes equally long,
-/// wherever it stands; so of long texts a few hundred tokens are simulated, and the time of the rest of a long prompt follows from them.
+/// Forecast of one candidate for `generate` tokens: the mean over `draws` texts, or over fewer if several are simulated at a time. In a
+/// simulation every token of a text takes equally long, wherever it stands; so of long texts a few hundred tokens are simulated, and the
+/// time of the rest of a long prompt follows from them.
 Forecast forecast(const LayoutCandidate& candidate, const PlannedJob& job, std::span<const PlannedHost> hosts,
                   const simulation::NetworkOptions& network, int generate, int draws);
 

@@ -121,11 +121,8 @@ std::string to_json(const PlannedJob& job, std::span<const PlannedHost> hosts, c
            {"bytes_per_token", token_bytes(job.target)},
            {"exchange_bytes", exchange_bytes(h)}}}};
   if (job.draft) j["draft"] = {{"bytes_per_token", token_bytes(*job.draft)}, {"cost", job.draft_cost}};
-  j["text"] = {{"prompt_tokens", job.prompt},
-               {"predict", job.generate},
-               {"acceptance", job.acceptance},
-               {"acceptance4", job.acceptance4},
-               {"over_confidence", job.over_confidence}};
+  j["text"] = {{"prompt_tokens", job.prompt},  {"predict", job.generate},        {"requests", job.requests},
+               {"acceptance", job.acceptance}, {"acceptance4", job.acceptance4}, {"over_confidence", job.over_confidence}};
   j["hosts"] = Json::array();
   for (const PlannedHost& host : hosts) j["hosts"].push_back(json_of(host));
   write_link(network, j["network"]);

@@ -1,4 +1,5 @@
 // yamata plan: layouts of machines that are described by flags and files.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -33,6 +34,24 @@ TEST(Plan, Table_hasTheBestFirstAndTheCommandThatStartsIt) {
     EXPECT_NE(outcome.out.find(word), std::string::npos) << word;
   EXPECT_NE(outcome.out.find(best["hosts"].get<std::string>()), std::string::npos);
   EXPECT_NE(outcome.out.find("--strategy " + best["strategy"].get<std::string>()), std::string::npos);
+}
+
+TEST(Plan, ForSeveralTexts_saysTheSpeedOfAllAndOfEach_andStartsAnEngine) {
+  const TemporaryFolder folder;
+  const std::string json = folder / "plan.json";
+  const Outcome outcome = plan({"--ranks", "1", "--requests", "4", "-c", "128", "--json", json});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json j = Json::parse(read_file(json));
+  EXPECT_EQ(j["text"]["requests"], 4);
+  const double all = j["layouts"][0]["decode_tokens_per_s"];
+  EXPECT_TRUE(std::regex_search(outcome.out, std::regex("tokens/s +of each +TTFT s"))) << outcome.out;
+  EXPECT_NE(outcome.out.find(fmt::format(" {:.2f} {:>9.2f} ", all, all / 4)), std::string::npos) << outcome.out;
+  const std::size_t begin = outcome.out.rfind('\n', outcome.out.find(" engine ")) + 1, end = outcome.out.find("  # on", begin);
+  const std::string line = outcome.out.substr(begin, end - begin);
+  EXPECT_EQ(line, kProgram + " engine -m " + kModel + " --strategy speculative -t 1 -c 128 --slots 4");
+  const Outcome started = run({"sh", "-c", line + " < /dev/null"});
+  EXPECT_EQ(started.code, 0) << started.err;
+  EXPECT_NE(started.out.find("joined"), std::string::npos) << started.out;
 }
 
 TEST(Plan, Table_saysWhichLayersEachStageHolds) {
@@ -220,6 +239,8 @@ TEST(Plan, WhatMakesNoSense_isRefused) {
   };
   refused({"--ranks", "0"}, "--ranks");
   refused({"--ranks", "2", "--slow", "2=2"}, "--slow");
+  refused({"--requests", "0"}, "--requests");
+  refused({"--requests", "65"}, "--requests");
   // a bad file is exit code 2
   refused({"--hostfile", folder / "empty"}, " names no host");
   refused({"--hostfile", folder / "absent"}, " No such file");

@@ -119,6 +119,18 @@ TEST_F(LayoutChoiceTest, TextThatGuessesForItself_isSaidToSpeculate) {
   EXPECT_EQ(group.why.find("iterative"), std::string::npos) << group.why;
 }
 
+TEST_F(LayoutChoiceTest, ForSeveralTexts_theirSpeedCounts) {
+  PlannedJob texts = job(false);
+  const LayoutChoice one = choice(texts, {100, 100}, 0.02);
+  texts.requests = 8;
+  const LayoutChoice many = choice(texts, {100, 100}, 0.02);
+  EXPECT_EQ(one.why.find("h0 alone, iterative: "), 0u) << one.why;
+  EXPECT_EQ(one.why.find("texts"), std::string::npos) << one.why;
+  EXPECT_EQ(many.why.find("h0,h1, iterative: "), 0u) << many.why;
+  EXPECT_NE(many.why.find(" tokens/s of 8 texts expected, "), std::string::npos) << many.why;
+  EXPECT_EQ(nlohmann::json::parse(many.plan_json)["text"]["requests"], 8);
+}
+
 TEST_F(LayoutChoiceTest, SlowHead_leavesTheLayersToTheOthers) {
   const LayoutChoice chosen = choice(job(false), {1000, 100}, 1e-1);
   EXPECT_EQ(chosen.candidate.hosts(), 2);

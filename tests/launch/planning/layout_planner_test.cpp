@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "launch/program/planning/group_benchmarks.hpp"
@@ -188,6 +189,87 @@ TEST_F(Planner, LongTexts_areOnlySimulatedInPart) {
   EXPECT_NEAR(longer.tokens_per_s, whole.tokens_per_s, 0.01 * whole.tokens_per_s);
   const Forecast half = predicted(128, 16);
   EXPECT_NEAR(longer.ttft_s, whole.ttft_s + 6 * (whole.ttft_s - half.ttft_s), 1e-3 * longer.ttft_s);
+}
+
+/// Machines on which a row more takes half as long again.
+std::vector<PlannedHost> with_expensive_rows(std::vector<PlannedHost> hosts) {
+  for (PlannedHost& host : hosts) host.width = simulation::WidthCost({0.5});
+  return hosts;
+}
+
+TEST_F(Planner, SeveralTexts_fillAPipelineWithoutADraft_whereOneTextHasDrafts) {
+  const auto machines = with_expensive_rows(hosts({30, 30, 30, 30}));
+  const auto best = [&](int requests) {
+    PlannedJob texts = job();
+    texts.requests = requests;
+    return plan_layouts(texts, machines, network(20), 8).front();
+  };
+  const Forecast one = best(1), many = best(16);
+  EXPECT_EQ(one.candidate.layout.size(), 2u) << "a draft";
+  EXPECT_EQ(many.candidate.layout.size(), 1u);
+  EXPECT_EQ(many.candidate.stages.size(), 4u);
+  EXPECT_GT(many.tokens_per_s, 3 * one.tokens_per_s);
+}
+
+TEST_F(Planner, SpeedOfSeveralTexts_isThatOfTheSlowestStagesRuns) {
+  PlannedJob texts = job(false);
+  texts.requests = 16;
+  const auto machines = with_expensive_rows(hosts({300, 300}));
+  const auto candidates = layout_candidates(target_, machines, false, 0);
+  const auto pipeline = std::ranges::find_if(candidates, [](const LayoutCandidate& c) { return c.stages.size() == 2; });
+  const auto costs = layer_costs(target_.file, target_.h);
+  double slowest = 0;
+  for (const LayerRange stage : pipeline->stages)
+    slowest = std::max(slowest, 300e-9 * std::accumulate(costs.begin() + stage.begin, costs.begin() + stage.end, 0.0));
+  const double run_s = slowest * (1 + 0.5 * 7);  // of half of the texts
+  for (const int prompt : {1, 200}) {
+    texts.prompt = prompt;
+    EXPECT_NEAR(forecast(*pipeline, texts, machines, network(0.1), 64, 1).tokens_per_s, 8 / run_s, 0.1 * 8 / run_s) << prompt;
+  }
+}
+
+TEST_F(Planner, FirstTokensOfSeveralTexts_waitForTheirPrompts) {
+  const auto machines = hosts({300});
+  const auto alone = layout_candidates(target_, machines, false, 0).front();
+  const auto ttft_s = [&](int requests, int prompt) {
+    PlannedJob texts = job(false);
+    texts.requests = requests;
+    texts.prompt = prompt;
+    return forecast(alone, texts, machines, network(0.1), 64, 1).ttft_s;
+  };
+  EXPECT_GT(ttft_s(8, 64), 2 * ttft_s(1, 64));
+  EXPECT_NEAR(ttft_s(8, 512), 2 * ttft_s(8, 256), 0.1 * ttft_s(8, 512));
+}
+
+TEST_F(Planner, DraftOnTheFirstMachine_isForATextAlone) {
+  PlannedJob texts = job();
+  texts.acceptance = texts.acceptance4 = 0.95;
+  const auto on_head = [&](int requests) {
+    texts.requests = requests;
+    return std::ranges::count_if(plan_layouts(texts, hosts({100, 100}), network(0.1), 100),
+                                 [](const Forecast& f) { return f.candidate.draft_on_head(); });
+  };
+  EXPECT_GT(on_head(1), 0);
+  EXPECT_EQ(on_head(2), 0);
+}
+
+TEST_F(Planner, SeveralTexts_haveAsManyCellsAsTheEngineWouldTake) {
+  PlannedJob texts = job(false);
+  texts.prompt = 32, texts.generate = 96;
+  const auto planned = [&](int requests, std::uint64_t free_bytes) {
+    texts.requests = requests;
+    return plan_layouts(texts, hosts({100}, free_bytes), network(0.1), 5).front();
+  };
+  const std::uint64_t one = most(planned(1, 100 * kMib)), eight = most(planned(8, 100 * kMib));
+  const std::uint64_t context = (eight - one) / 7;
+  EXPECT_EQ(context, rank_bytes(target_, {0, target_.h.layers}, Shard(target_.h), {}, texts.batch, 1).cache(256));
+  const Forecast half = planned(8, eight - 1);
+  EXPECT_TRUE(half.fits);
+  EXPECT_EQ(most(half), one + 3 * context) << "half of the cells: each text may still have its 128";
+  const Forecast too_few = planned(8, most(half) - 1);
+  EXPECT_FALSE(too_few.fits);
+  texts.generate = 32;
+  EXPECT_EQ(most(planned(8, most(half) - 1)), one + context) << "a quarter";
 }
 
 }  // namespace

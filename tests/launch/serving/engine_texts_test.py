@@ -54,6 +54,11 @@ def run(prompt, most, sampling, stops):
 
 
 class EngineTest(unittest.TestCase):
+    def test_a_layout_for_more_texts_than_slots_is_refused(self):
+        refused = subprocess.run([PROGRAM, 'engine', *FLAGS, '--slots', '2', '--requests', '3'], capture_output=True, timeout=LIMIT_S)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn(b'--requests must be between 1 and --slots', refused.stderr)
+
     def compare(self, ranks, *flags):
         draw, engine = random.Random(4), Engine(ranks, *flags)
         self.assertEqual(len(engine.ready['ranks']), ranks)
