@@ -355,6 +355,27 @@ TEST(StateCells, MoreGuessesThanInputs_areRefused) {
   EXPECT_THROW(states.plan(table, guesses, cells), ClusterError);
 }
 
+TEST(StateCells, InputsOfAnEndedText_areFreeAlthoughACheckpointHoldsItsCells) {
+  const TextSlots texts{1, 2, 1};
+  StateCells states(16, 4, texts);
+  CellTable table(16, 3);
+  BatchCells cells;
+  const auto run = [&](const std::vector<Placement>& placements) {
+    table.place(placements, cells);
+    states.plan(table, placements, cells);
+    *states.written() = true;
+  };
+  const std::vector<Placement> guesses{{1, -1, {1, 2}}, {2, 0, {1, 2}}, {3, 1, {1, 2}}};
+  run({{0, -1, {0, 2}}});
+  run(guesses);
+  table.copy(1, {0, 1}, {1, 4});  // they become text
+  run({{4, -1, {0, 1}}});
+  table.copy(0, {2, 3}, {0, 5});
+  table.remove({0, 2}, {});
+  run({{0, -1, {0, 2}}});
+  EXPECT_NO_THROW(run(guesses));
+}
+
 TEST(StateStore, Layers_lieOneAfterAnother) {
   const StateShape shape{.heads = 4, .key_heads = 2, .dim = 16};
   const StateCounts counts{3, 2};
