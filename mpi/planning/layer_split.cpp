@@ -14,19 +14,19 @@
 namespace yamata {
 namespace {
 
+/// Each rank's layers end where its share and those before it do, to the nearest layer, so that equal shares are as even as can be.
 std::vector<LayerRange> by_weights(const std::vector<double>& weights, std::int64_t layers) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   const auto ranks = static_cast<std::int64_t>(weights.size());
   std::vector<LayerRange> ranges;
+  double share = 0;
   std::int64_t begin = 0;
   for (std::int64_t r = 0; r < ranks; ++r) {
-    // Shares are normalised. The small addend makes 0.3 of 10 layers 3 layers, despite rounding errors.
-    const auto wish =
-        static_cast<std::int64_t>(std::floor(weights[static_cast<std::size_t>(r)] / sum * static_cast<double>(layers) + 1e-9));
-    const std::int64_t most = layers - begin - (ranks - 1 - r);  // leaves one layer for each rank after this
-    const std::int64_t count = r + 1 == ranks ? layers - begin : std::clamp<std::int64_t>(wish, 1, most);
-    ranges.push_back({begin, begin + count});
-    begin += count;
+    share += weights[static_cast<std::size_t>(r)] / sum;
+    const std::int64_t most = layers - (ranks - 1 - r);  // leaves one layer for each rank after this
+    const std::int64_t end = std::clamp<std::int64_t>(std::llround(share * static_cast<double>(layers)), begin + 1, most);
+    ranges.push_back({begin, end});
+    begin = end;
   }
   return ranges;
 }

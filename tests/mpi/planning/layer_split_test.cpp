@@ -39,9 +39,10 @@ class LayerSplitTest : public testing::Test {
   const Hyperparameters& h_ = model_.h;  // 8 layers
 };
 
-TEST_F(LayerSplitTest, Weights_giveFloorsAndTheLastRankTheRest) {
+TEST_F(LayerSplitTest, Weights_giveTheNearestLayersAndEachRankOne) {
   EXPECT_EQ(counts({0.5, 0.3, 0.2}, 3), (std::vector<std::int64_t>{4, 2, 2}));
   EXPECT_EQ(counts({1, 1}, 2), (std::vector<std::int64_t>{4, 4}));
+  EXPECT_EQ(counts({1, 1, 1}, 3), (std::vector<std::int64_t>{3, 2, 3})) << "the last one has no rest";
   EXPECT_EQ(counts({0.99, 0.005, 0.005}, 3), (std::vector<std::int64_t>{6, 1, 1}));
 }
 
