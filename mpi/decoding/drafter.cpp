@@ -37,7 +37,8 @@ void Drafter::on_commit(const wire::Commit& commit) {
 /// Heads compute all of a text, since they read its features.
 void Drafter::begin(const wire::Commit& commit) {
   const auto free = std::ranges::find_if(texts_, [](const auto& text) { return !text->begun(); });
-  if (commit.ended || free == texts_.end()) throw ClusterError("rank 0 told a draft of more texts than its plan has, or of the end of none");
+  if (commit.ended || free == texts_.end())
+    throw ClusterError("rank 0 told a draft of more texts than its plan has, or of the end of none");
   const bool reuses = pipeline_->stage().model().features_read() == 0;
   (*free)->begin(commit, cache_.find(commit.tokens, reuses));
 }
