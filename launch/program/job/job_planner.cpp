@@ -100,9 +100,8 @@ void JobPlanner::plan_ends(wire::PipelinePlan& pipeline, const DecodeOptions& de
 }
 
 int JobPlanner::slots_of(const ModelPlace& place) const {
-  const ModelFile* file = rank_.models().find(static_cast<std::size_t>(place.model));
   const bool shares_unit = place.model > 0 && place.ranks.front() == 0 && !rank_.units().has_draft_units();
-  return shares_unit || (place.model > 0 && file && file->h.is_recurrent()) ? 1 : text_.slots;
+  return shares_unit ? 1 : text_.slots;
 }
 
 /// A model's ranks and its cache, without the layers.

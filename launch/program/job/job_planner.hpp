@@ -27,8 +27,7 @@ class JobPlanner {
   wire::Start plan(const std::vector<wire::Hello>& hellos, std::span<const GroupTime> groups);
   /// The text as planned: with as many slots and cells as fit into memory. After the plan.
   const ExpectedText& text() const { return text_; }
-  /// Texts that a model serves at a time: one if it has states, and one if it is a draft that shares a unit with the target. After the
-  /// plan.
+  /// Texts that a model serves at a time: one if it is a draft that shares a unit with the target. After the plan.
   std::int32_t slots_of(const ModelPlace& place) const;
   /// Per rank, when its number of threads was measured, in seconds since the epoch; 0: not measured. After the plan.
   const std::vector<std::int64_t>& threads_measured_s() const { return threads_measured_s_; }

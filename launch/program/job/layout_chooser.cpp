@@ -61,7 +61,7 @@ void LayoutChooser::choose_layout(const ExpectedText& text, std::span<const Grou
   job.batch = options.cache.batch;
   job.prompt = std::min(job.prompt, static_cast<int>(text.prompt_tokens));
   job.generate = std::clamp(text.generate, 2, kTokens);
-  job.requests = job.target.h.is_recurrent() ? 1 : std::min(text.requests, text.slots);
+  job.requests = std::min(text.requests, text.slots);
   job.draws = 8;
   if (job.draft) {
     const auto first = experience_.first_choices();

@@ -43,7 +43,7 @@ void fill(const PlannedJob& job, std::span<const PlannedHost> hosts, const Decod
   }
   if (f.candidate.layout.size() > 1) {
     const Hyperparameters& h = job.draft->h;
-    const bool one_text = job.requests == 1 || f.candidate.draft_on_head() || h.is_recurrent();
+    const bool one_text = job.requests == 1 || f.candidate.draft_on_head();
     const TextSlots texts = one_text ? TextSlots{} : all_texts;
     const std::int32_t guesses = texts.slots * draft_options(decode.policy).room(), all = (one_text ? job.context : cells) + guesses;
     const std::int32_t window_of_draft = window_cells(h, all, guesses, job.batch, true, texts);

@@ -15,7 +15,8 @@ class Engine:
     def __init__(self, program, ranks, *flags):
         launcher = ['mpirun', '-np', str(ranks), '--oversubscribe', '--bind-to', 'none'] if ranks > 1 else []
         split = [] if '--layer-split' in flags else ['--layer-split', 'bytes']
-        self.process = subprocess.Popen([*launcher, program, 'engine', *FLAGS, *split, *flags], stdin=subprocess.PIPE,
+        usual = FLAGS[2:] if '-m' in flags else FLAGS
+        self.process = subprocess.Popen([*launcher, program, 'engine', *usual, *split, *flags], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, env=ENVIRONMENT)
         self.ready = self.wait(lambda line: line['is'] == 'ready')
 

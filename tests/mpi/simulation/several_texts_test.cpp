@@ -50,6 +50,7 @@ class Mix {
     if (guesses) shape.strategy = random_() % 3 > 0 ? Strategy::kPipeInfer : Strategy::kSpeculative;
     if (random_() % 2 > 0) shape.window = 1 + static_cast<std::int32_t>(random_() % 40);
     shape.states = shape.window == 0 && seed % 5 > 0;
+    shape.draft_states = shape.states && seed % 7 > 2;
   }
   std::vector<std::unique_ptr<Asked>> requests() {
     std::vector<std::unique_ptr<Asked>> all;

@@ -78,7 +78,9 @@ void SimulatedJob::make_plan() {
 void SimulatedJob::limit_cells(wire::PipelinePlan& pipeline, int rows, int guesses) const {
   const std::int64_t in_windows = WindowCells::enough(shape_.window, rows, guesses, pipeline.slots + pipeline.checkpoints);
   if (shape_.window > 0) pipeline.window_cells = std::min(pipeline.cells, static_cast<std::int32_t>(in_windows));
-  if (shape_.states && pipeline.model == 0) pipeline.window_cells = static_cast<std::int32_t>(StateCells::enough(guesses, pipeline.slots));
+  const int kept = pipeline.model == 0 ? guesses : 2 * guesses;
+  const auto inputs = static_cast<std::int32_t>(StateCells::enough(kept, pipeline.slots));
+  if (has_states(pipeline)) pipeline.window_cells = std::min(pipeline.cells, inputs);
 }
 
 wire::Hello SimulatedJob::hello_of(int rank) const {
@@ -98,7 +100,7 @@ StageFactory SimulatedJob::factory(int rank) {
     shape.sequences = pipeline.sequences;
     shape.vocabulary = kVocabulary;
     shape.texts = pipeline.texts();
-    if (pipeline.model == 0 && shape_.states) shape.state_inputs = pipeline.window_cells;
+    if (has_states(pipeline)) shape.state_inputs = pipeline.window_cells;
     if (shape_.window > 0) shape.window = shape_.window, shape.window_cells = pipeline.window_cells;
     shape.operations = 3;
     const std::uint64_t seed = shape_.seed, draft = static_cast<std::uint64_t>(pipeline.model);

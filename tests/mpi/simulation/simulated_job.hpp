@@ -28,6 +28,7 @@ struct JobShape {
   int contexts = 0;           ///< cells for texts, as contexts; 0: one for each slot
   std::int32_t window = 0;    ///< of layers that have as few cells as possible; 0: there are no such layers
   bool states = false;        ///< layers have states, and as few of their tokens' inputs as possible
+  bool draft_states = false;  ///< those of drafts
   double disagreement = 0.3;  ///< share of tokens that drafts guess wrongly
 };
 
@@ -89,6 +90,7 @@ class SimulatedJob {
     std::atomic<bool> launcher_gone{false};
   };
   void make_plan();
+  bool has_states(const wire::PipelinePlan& pipeline) const { return pipeline.model == 0 ? shape_.states : shape_.draft_states; }
   void limit_cells(wire::PipelinePlan& pipeline, int rows, int guesses) const;
   void step(std::size_t rank);
   wire::Hello hello_of(int rank) const;
