@@ -1,5 +1,7 @@
 #include "launch/commands/engine_options.hpp"
 
+#include <fmt/format.h>
+
 #include "launch/commands/idle_flags.hpp"
 #include "launch/program/options/flag_groups.hpp"
 #include "launch/program/options/flag_values.hpp"
@@ -47,7 +49,7 @@ EngineOptions read_engine(const GivenFlags& r) {
   o.slots = r.number<int>("slots");
   require(o.slots >= 1 && o.slots <= 64, "--slots", "between 1 and 64");
   o.requests = r.number<int>("requests");
-  require(o.requests >= 1 && o.requests <= o.slots, "--requests", "between 1 and --slots");
+  require(o.requests >= 1 && o.requests <= o.slots, "--requests", fmt::format("between 1 and --slots, which is {}", o.slots).c_str());
   o.cache_tokens = r.number<int>("cache-tokens");
   require(o.cache_tokens >= 0 && o.cache_tokens <= (1 << 25), "--cache-tokens", "between 0 and 33554432");
   o.sampling = read_sampling(r);

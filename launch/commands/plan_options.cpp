@@ -74,7 +74,7 @@ Flags plan_flags() {
   job("-b, --batch-size", "Prompt tokens per run", FlagKind::kInt, "N", "64");
   job("-n, --predict", "Tokens to generate", FlagKind::kInt, "N", "128");
   job("--prompt-tokens", "Tokens of the prompt", FlagKind::kInt, "N", "64");
-  job("--requests", "Texts at a time, as with yamata engine; tokens/s are those of all", FlagKind::kInt, "N", "1");
+  job("--requests", "Texts at a time, up to 64, as with yamata engine --slots; tokens/s are those of all", FlagKind::kInt, "N", "1");
   job("--acceptance", "Share of tokens that are the draft's first choice (default: from --from, or 0.65)", FlagKind::kDouble, "P");
   job("--acceptance4", "Share of tokens among its first four (default: the first choice, plus 58 % of the rest)", FlagKind::kDouble, "P");
   add_cache_types(flags, "Job", "TYPE");
