@@ -167,7 +167,10 @@ bool Engine::advance() {
     return anything;
   }
   make_room();  // texts that end may compute their last token
-  anything |= receive();
+  if (receive()) {
+    anything = true;
+    if (begun() > 0) make_room();
+  }
   return send() || anything;
 }
 
@@ -190,7 +193,6 @@ bool Engine::receive() {
 }
 
 bool Engine::send() {
-  if (begun() > 0) make_room();
   std::vector<Decoder*> texts;
   for (const Slot& slot : slots_) {
     if (slot.text) texts.push_back(&slot.text->decoder());
