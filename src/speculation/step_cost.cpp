@@ -34,38 +34,46 @@ void StepCost::ran(int rows, double seconds) {
 void StepCost::fit() {
   struct Pool {
     Mean mean;
-    std::vector<std::size_t> widths;
+    int widest;
   };
   std::vector<Pool> pools;
-  for (std::size_t width = 1; width <= kWidest; ++width) {
-    if (of_width_[width].weight <= 0) continue;
-    pools.push_back({of_width_[width], {width}});
+  for (int width = 1; width <= kWidest; ++width) {
+    if (!known(width)) continue;
+    pools.push_back({of_width_[static_cast<std::size_t>(width)], width});
     while (pools.size() > 1 && pools[pools.size() - 2].mean.value() > pools.back().mean.value()) {
-      const Pool wider = std::move(pools.back());
+      const Pool wider = pools.back();
       pools.pop_back();
       pools.back().mean.weight += wider.mean.weight;
       pools.back().mean.seconds += wider.mean.seconds;
-      pools.back().widths.insert(pools.back().widths.end(), wider.widths.begin(), wider.widths.end());
+      pools.back().widest = wider.widest;
     }
   }
-  for (const Pool& pool : pools)
-    for (const std::size_t width : pool.widths) fitted_[width] = pool.mean.value();
+  int below = 0;
+  auto pool = pools.begin();
   for (int width = 1; width <= kWidest; ++width) {
-    if (of_width_[static_cast<std::size_t>(width)].weight <= 0) fitted_[static_cast<std::size_t>(width)] = between(width);
+    if (!known(width)) continue;
+    if (width > pool->widest) ++pool;
+    fitted_[static_cast<std::size_t>(width)] = pool->mean.value();
+    fill(below, width);
+    below = width;
   }
+  fill(below, kWidest + 1);
 }
 
-/// The estimate for a width without runs: between the next ones with runs in proportion; where there is only one of them, grown from that
-/// as if nothing were known.
-double StepCost::between(int rows) const {
-  const auto known = [&](int width) { return of_width_[static_cast<std::size_t>(width)].weight > 0; };
-  const auto of = [&](int width) { return fitted_[static_cast<std::size_t>(width)]; };
-  int below = rows, above = rows;
-  while (below > 0 && !known(below)) --below;
-  while (above <= kWidest && !known(above)) ++above;
-  if (below == 0) return of(above) * prior(rows) / prior(above);
-  if (above > kWidest) return of(below) * prior(rows) / prior(below);
-  return of(below) + (of(above) - of(below)) * (rows - below) / (above - below);
+bool StepCost::known(int rows) const { return of_width_[static_cast<std::size_t>(rows)].weight > 0; }
+
+/// The estimates for widths without runs, between two with runs: in proportion; where there is only one of them (the other is 0 or beyond
+/// the widest), grown from that as if nothing were known.
+void StepCost::fill(int below, int above) {
+  const auto of = [&](int width) -> double& { return fitted_[static_cast<std::size_t>(width)]; };
+  for (int width = below + 1; width < above; ++width) {
+    if (below == 0)
+      of(width) = of(above) * prior(width) / prior(above);
+    else if (above > kWidest)
+      of(width) = of(below) * prior(width) / prior(below);
+    else
+      of(width) = of(below) + (of(above) - of(below)) * (width - below) / (above - below);
+  }
 }
 
 std::vector<double> StepCost::measured_s() const {

@@ -32,7 +32,8 @@ class StepCost {
   };
   static constexpr int kWarmUp = 8;  // first runs
   void fit();
-  double between(int rows) const;
+  bool known(int rows) const;
+  void fill(int below, int above);
   int runs_ = 0;
   std::array<Mean, kWidest + 1> of_width_;
   std::array<double, kWidest + 1> fitted_{};  // estimates for each width; 0: nothing is known
