@@ -18,6 +18,7 @@ using Names = std::vector<std::string>;
 bool is_iterative(const Setup& s) { return s.layout.strategy == Strategy::kIterative; }
 bool lacks_drafts(const Setup& s) { return !s.simulated && s.models.drafts.empty(); }
 bool lacks_models(const Setup& s) { return !s.simulated && !s.models.guess(); }
+bool splits_as_told(const Setup& s) { return s.layout.split.by == LayerSplit::By::kBytes || s.layout.split.by == LayerSplit::By::kShares; }
 bool is_greedy(const Setup& s) { return s.sampling && s.sampling->temperature <= 0; }
 bool has_other_policy(const Setup& s, const char* policy) { return s.speculation.policy.name != policy; }
 
@@ -52,6 +53,12 @@ const std::vector<Rule>& rules() {
       {{"repeat-last-n"},
        [](const Setup& s) { return s.sampling && s.sampling->repeat_penalty == 1; },
        "without a penalty; add --repeat-penalty R, such as 1.1, or leave it out"},
+      {{"requests"},
+       [](const Setup& s) { return !s.simulated && splits_as_told(s); },
+       "with --layer-split bytes or with shares; leave one of them out"},
+      {{"requests"},
+       [](const Setup& s) { return !s.simulated && !s.models.draft_heads.empty(); },
+       "with draft heads, for which no layout is chosen; give one with --layer-split"},
       {{"drafters"}, lacks_drafts, "without a draft model; name one with -md FILE.gguf"},
       {{"no-async", "draft-units"}, lacks_models, "without a draft model or heads; name one with -md FILE.gguf or --heads FILE"},
       {{"draft-units"}, [](const Setup& s) { return s.simulated; }, "in a simulation, which knows ranks but no units; leave it out"},

@@ -64,7 +64,8 @@ void read_stages(const StageRanks& ranks, MeasuredRun& run) {
   check(!totals.empty(), "it measured too few runs; make one with more tokens");
   for (std::size_t s = 0; s < stages.size(); ++s) {
     run.stage_ms.push_back(stages[s][points[0].rows - 1] * totals[0] / points[0].time);
-    run.computing_ms += ranks.computing[s] * run.stage_ms.back();
+    run.exchange_ms.push_back((1 - ranks.computing[s]) * run.stage_ms.back());
+    run.computing_ms += run.stage_ms.back() - run.exchange_ms.back();
   }
   if (totals.size() > 1) run.width = simulation::WidthCost(totals);
 }

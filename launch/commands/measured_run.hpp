@@ -13,8 +13,9 @@ struct MeasuredRun {
   int ranks = 0;
   double tokens_per_s = 0;
   std::vector<int> groups;                     ///< ranks of each stage
-  std::vector<double> stage_ms;                ///< per stage: time of a run of one row, including the exchanges of groups
-  double computing_ms = 0;                     ///< the sum of these without exchanges
+  std::vector<double> stage_ms;                ///< per rank of them: time of a run of one row, including the exchanges of groups
+  std::vector<double> exchange_ms;             ///< per rank: time of these exchanges, with waits for other members; 0: none
+  double computing_ms = 0;                     ///< the sum of the times without exchanges
   std::optional<simulation::WidthCost> width;  ///< of all stages together, if wider runs were measured
   int drafters = 0;                            ///< number of drafters with ranks of their own
   bool draft_heads = false;                    ///< the drafters read hidden states of the target

@@ -84,7 +84,10 @@ Simulator::Simulator(const SimulationOptions& flags) : flags_(flags) {
     if (plan) numbers_.take(*plan);
     knows_network = plan.has_value();
   }
-  if (!flags_.width_cost.empty()) numbers_.width = numbers_.draft_width = simulation::WidthCost(flags_.width_cost);
+  if (!flags_.width_cost.empty()) {
+    numbers_.width = numbers_.draft_width = simulation::WidthCost(flags_.width_cost);
+    numbers_.width_of_computing = true;
+  }
   if (flags_.target_ms) numbers_.stage_ms.clear();
   numbers_.target_ms = flags_.target_ms.value_or(numbers_.target_ms);
   take_models();
@@ -184,23 +187,32 @@ std::vector<int> groups_of(int ranks, int group) {
   return groups;
 }
 
-/// Measured stages have their measured times including exchanges, corrected for a different network. In other groups each member has an
-/// equal part of its stage.
-void Simulator::add_stages(const Numbers& numbers, Scenario& s) const {
-  const auto slices = [&](int members) { return numbers.exchange_bytes / kExchangesPerLayer * (members - 1) / members; };
-  if (numbers.measured(s.groups)) {
-    for (const double ms : numbers.stage_ms) s.stages.push_back(nanoseconds(ms));
-    for (const int members : s.groups) s.exchanges[members] = numbers.exchange_here(0, slices(members));
-    s.exchange_bytes = 0;
-    return;
+/// Bytes that a member sends in one exchange of a one-row run.
+double slice_bytes(const Numbers& numbers, int members) { return numbers.exchange_bytes / kExchangesPerLayer * (members - 1) / members; }
+
+/// Measured stages have their measured times, corrected for a different network. Wider runs lengthen exchanges by the time of their bytes,
+/// or, where they were measured, exchanges and computing alike. The member that waits least shows what exchanges take.
+void add_measured_stages(const Numbers& numbers, Scenario& s) {
+  s.exchange_bytes = numbers.width_of_computing ? numbers.exchange_bytes : 0;
+  const double exchanges = kExchangesPerLayer * static_cast<double>(numbers.layers) / static_cast<double>(s.groups.size());
+  for (const int members : s.groups) {
+    const auto first = numbers.exchange_ms.begin() + std::ssize(s.stages);
+    const double exchange_ms = numbers.width_of_computing ? *std::min_element(first, first + members) : 0;
+    for (int member = 0; member < members; ++member) s.stages.push_back(nanoseconds(numbers.stage_ms.at(s.stages.size()) - exchange_ms));
+    s.exchanges[members] = numbers.exchange_here(nanoseconds(exchange_ms / exchanges), slice_bytes(numbers, members));
   }
+}
+
+/// In groups that were not measured each member has an equal part of its stage.
+void Simulator::add_stages(const Numbers& numbers, Scenario& s) const {
+  if (numbers.measured(s.groups)) return add_measured_stages(numbers, s);
   const std::vector<Nanoseconds> times = stage_times(static_cast<int>(s.groups.size()), numbers);
   for (std::size_t stage = 0; stage < times.size(); ++stage) {
     const int members = s.groups[stage];
     const GroupCost cost = group_cost(numbers.group_costs, members);
     const double part = static_cast<double>(times[stage]) * cost.computing / members;
     s.stages.insert(s.stages.end(), static_cast<std::size_t>(members), std::llround(part));
-    if (cost.exchange > 0) s.exchanges[members] = numbers.exchange_here(cost.exchange, slices(members));
+    if (cost.exchange > 0) s.exchanges[members] = numbers.exchange_here(cost.exchange, slice_bytes(numbers, members));
   }
   s.exchange_bytes = numbers.exchange_bytes;
 }

@@ -47,12 +47,15 @@ void take_machines(const PlanFile& plan, SimulatedNumbers& numbers) {
 void SimulatedNumbers::take(const MeasuredRun& run) {
   groups = run.groups;
   stage_ms = run.stage_ms;
+  exchange_ms = run.exchange_ms;
   target_ms = run.computing_ms;
   width = run.width.value_or(width);
+  width_of_computing = !run.width;
   draft_ms = run.draft_ms.value_or(draft_ms);
   draft_width = run.draft_width.value_or(width);
   draft_heads = run.draft_heads;
   head_ms = run.head_ms;
+  exchange_bytes *= static_cast<double>(run.widths.hidden) / static_cast<double>(widths.hidden);
   widths = run.widths;
   if (run.layers > 0) layers = run.layers;
   // A draft on rank 0 has no rank in the list, but its choices are recorded.

@@ -26,9 +26,10 @@ struct SimulatedNumbers {
   simulation::NetworkOptions benchmarked;  ///< the network on which they were measured
   std::map<int, double> slow;              ///< rank -> factor
   std::vector<int> groups;                 ///< ranks of each stage, if --from has them
-  /// measured time of each of these stages, including the exchanges of groups; only valid for the same stages
-  std::vector<double> stage_ms;
+  /// measured time of each rank of these stages, including exchanges, and time of its exchanges; only valid for the same stages
+  std::vector<double> stage_ms, exchange_ms;
   simulation::WidthCost width, draft_width;
+  bool width_of_computing = true;             ///< `width` does not include exchanges
   std::optional<simulation::Recording> text;  ///< from --from
 
   /// Takes machines, text and draft from a run.

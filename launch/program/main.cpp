@@ -52,13 +52,15 @@ class GivenLine {
     if (fault_) std::rethrow_exception(fault_);
     return line_;
   }
-  /// --timeout; its default if the flags cannot be read.
-  std::chrono::milliseconds timeout() const {
-    const std::vector<JobOptions> jobs = jobs_of(line_);
-    return jobs.empty() ? JobOptions{}.timeout : jobs.front().timeout;
-  }
+  /// --timeout and --serving-timeout; their defaults if the flags cannot be read.
+  std::chrono::milliseconds timeout() const { return first_job().timeout; }
+  std::chrono::milliseconds serving_timeout() const { return first_job().serving_timeout; }
 
  private:
+  JobOptions first_job() const {
+    const std::vector<JobOptions> jobs = jobs_of(line_);
+    return jobs.empty() ? JobOptions{} : jobs.front();
+  }
   CommandLine line_;
   std::exception_ptr fault_;
 };
@@ -251,6 +253,7 @@ int worker_main(const GivenLine& flags, World& world) {
   WorkerSetup setup = follower.setup();
   setup.host = world.location.host;
   setup.timeout = world.timeout;
+  setup.serving_timeout = flags.serving_timeout();
   setup.woken = &g_woken;
   setup.dispensable = let_job_survive_this_rank;
   setup.launcher_gone = launcher_is_gone();

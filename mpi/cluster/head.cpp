@@ -168,7 +168,7 @@ void Head::check_loaded() {
   }
   if (options_.on_loading) options_.on_loading(static_cast<double>(sum) / static_cast<double>(all));
   if (sum < all || !dispatcher_.loaded()) return;
-  members_.serve(plan_, options_.needs_drafters);
+  members_.serve(plan_, options_.needs_drafters, options_.serving_timeout);
   state_ = State::kServing;
 }
 
@@ -222,7 +222,8 @@ void Head::watch_ranks() {
   wire::Heartbeat own = dispatcher_.heartbeat();
   own.progress += members_.parts();
   wire::Heartbeat told = own;
-  told.can_lose_drafters = state_ == State::kServing && !options_.needs_drafters;
+  told.serving = state_ == State::kServing;
+  told.can_lose_drafters = told.serving && !options_.needs_drafters;
   if (!members_.send_heartbeats(now, told)) return;
   if (options_.woken && options_.woken->exchange(false)) members_.hold_back(now);
   if (const auto silent = members_.find_silent(now)) lose(*silent);

@@ -21,7 +21,8 @@ namespace yamata {
 struct Interrupted {};
 
 struct ClusterOptions {
-  std::chrono::milliseconds timeout{120000};
+  std::chrono::milliseconds timeout{120000};          ///< of a silent rank, and of work without progress
+  std::chrono::milliseconds serving_timeout{120000};  ///< likewise, if it is shorter: once all ranks have loaded their parts
   const std::atomic<bool>* interrupted = nullptr;
   std::atomic<bool>* woken = nullptr;  ///< set on SIGCONT: this process was stopped, or the launcher begins to end the job
   Measure measure{};                   ///< measures this rank's speed after all ranks have joined; empty: no rank measures

@@ -26,6 +26,18 @@ void Liveness::watch(int rank, Clock::time_point now) {
   peer.last = now;
 }
 
+void Liveness::shorten_deadlines(std::chrono::milliseconds deadline, Clock::time_point now) {
+  if (deadline >= deadline_) return;
+  deadline_ = deadline;
+  for (Peer& peer : peers_) {
+    peer.deadline = std::min(peer.deadline, deadline);
+    peer.last = std::max(peer.last, now);
+  }
+  all_.since = std::max(all_.since, now);
+  for (auto& [rank, progress] : drafters_) progress.since = std::max(progress.since, now);
+  next_send_ = now;
+}
+
 void Liveness::shorten_deadline(int rank, std::chrono::milliseconds deadline) {
   peers_[static_cast<std::size_t>(rank)].deadline = std::min(deadline, deadline_);
 }

@@ -26,6 +26,8 @@ class Liveness {
 
   void name(int rank, std::string host) { peers_[static_cast<std::size_t>(rank)].host = std::move(host); }
   void watch(int rank, Clock::time_point now);
+  /// Sets a shorter deadline for all peers, and for work that makes no progress. Both are counted from now.
+  void shorten_deadlines(std::chrono::milliseconds deadline, Clock::time_point now);
   /// Sets a shorter deadline for a peer without which the others can continue.
   void shorten_deadline(int rank, std::chrono::milliseconds deadline);
   /// The rank has left the job, or is left out of it: nothing is expected from it any more.

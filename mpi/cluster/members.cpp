@@ -60,7 +60,8 @@ void Members::place(const wire::Start& plan) {
   }
 }
 
-void Members::serve(const wire::Start& plan, bool needs_drafters) {
+void Members::serve(const wire::Start& plan, bool needs_drafters, std::chrono::milliseconds timeout) {
+  liveness_.shorten_deadlines(timeout, Clock::now());
   for (const wire::PipelinePlan& pipeline : plan.pipelines) {
     if (pipeline.model == 0) continue;
     drafters_.push_back(pipeline.ranks);

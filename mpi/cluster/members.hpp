@@ -42,8 +42,8 @@ class Members {
   /// Removes an idle rank: after kLeftOut, nothing is sent to it and nothing waits for it any more. False: it was removed before.
   bool remove_idle(int rank);
   /// All ranks have loaded their weights. From now on the job can continue without the drafters of this plan, unless it `needs_drafters`,
-  /// and the timeout of drafters is shorter.
-  void serve(const wire::Start& plan, bool needs_drafters = false);
+  /// and the timeout of drafters is shorter. No rank may be silent for more than `timeout`, if that is shorter than before.
+  void serve(const wire::Start& plan, bool needs_drafters = false, std::chrono::milliseconds timeout = std::chrono::milliseconds::max());
   /// The first rank of the drafter that this rank belongs to, from `serve` on.
   std::optional<int> drafter_of(int rank) const;
   bool lost(int rank) const { return lost_[static_cast<std::size_t>(rank)]; }

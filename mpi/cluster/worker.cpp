@@ -190,6 +190,7 @@ wire::Heartbeat Worker::heartbeat() const {
 void Worker::on_heartbeat(int from, const wire::Heartbeat& heartbeat) {
   wire::validate(heartbeat, from);
   if (from == 0) {
+    if (heartbeat.serving) liveness_.shorten_deadlines(setup_.serving_timeout, Clock::now());
     if (heartbeat.can_lose_drafters && dispatcher_.drafts_only() && !dispensable_) become_dispensable(true);
     if (heartbeat.asks) send_to_others(this->heartbeat());
     return;

@@ -20,8 +20,8 @@ namespace yamata {
 
 /// What a rank needs to join the job. Filled by the caller, which knows the command line and the machine.
 struct WorkerSetup {
-  std::chrono::milliseconds timeout{120000};
-  std::atomic<bool>* woken = nullptr;  ///< as in ClusterOptions
+  std::chrono::milliseconds timeout{120000}, serving_timeout{120000};  ///< as in ClusterOptions
+  std::atomic<bool>* woken = nullptr;                                  ///< as in ClusterOptions
   std::string host;
   /// Opens the model of the next job and describes this rank. If it throws, the error is sent to the head, which reports it.
   std::function<wire::Hello()> open;

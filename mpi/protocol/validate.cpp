@@ -279,7 +279,7 @@ void validate(const Heartbeat& heartbeat, int from) {
   const Check check(from, "a heartbeat");
   check(heartbeat.activity <= Activity::kAwaitingActivations, "no known activity");
   check(heartbeat.loaded_permille <= 1000, "more weights than there are");
-  check(from == 0 || !heartbeat.can_lose_drafters, "what only the head decides");
+  check(from == 0 || !(heartbeat.can_lose_drafters || heartbeat.serving), "what only the head decides");
   const auto exist = [](const std::vector<std::int32_t>& ranks) { return std::ranges::none_of(ranks, [](int rank) { return rank < 0; }); };
   check(heartbeat.awaits >= -1 && exist(heartbeat.hears) && exist(heartbeat.receives), "a rank that does not exist");
 }

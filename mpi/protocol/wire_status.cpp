@@ -15,6 +15,7 @@ Bytes encode(const Heartbeat& m) {
       .put_all(std::span<const std::int32_t>(m.hears))
       .put_all(std::span<const std::int32_t>(m.receives))
       .put<std::uint8_t>(m.can_lose_drafters)
+      .put<std::uint8_t>(m.serving)
       .take();
 }
 
@@ -29,6 +30,7 @@ Heartbeat decode_heartbeat(std::span<const std::byte> bytes) {
   m.hears = in.get_all<std::int32_t>();
   m.receives = in.get_all<std::int32_t>();
   m.can_lose_drafters = in.get<std::uint8_t>() != 0;
+  m.serving = in.get<std::uint8_t>() != 0;
   in.end();
   return m;
 }

@@ -25,6 +25,7 @@ struct Heartbeat {
   std::vector<std::int32_t> hears{};     ///< the ranks that the sender has heard lately
   std::vector<std::int32_t> receives{};  ///< the ranks of which a large message is arriving at the sender
   bool can_lose_drafters = false;        ///< from the head: it answers requests, and the job goes on without a drafter that is lost
+  bool serving = false;                  ///< from the head: all ranks have loaded their parts
 };
 
 struct Failure {

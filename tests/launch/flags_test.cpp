@@ -20,6 +20,10 @@ Lines idle_in_features(const Arguments& more) {
   return std::get<FeaturesOptions>(parse(joined({"features", "-m", kModel, "-o", "out"}, more)).options).idle_flags;
 }
 
+Lines idle_in_engine(const Arguments& more) {
+  return std::get<EngineOptions>(parse(joined({"engine", "-m", kModel}, more)).options).idle_flags;
+}
+
 Lines idle_in_plan(const Arguments& more) { return std::get<PlanOptions>(parse(joined({"plan", "-m", kModel}, more)).options).idle_flags; }
 
 TEST(Flags, Batches_areLargerWithAGpu) {
@@ -60,6 +64,15 @@ TEST(IdleFlags, OfGuessing_areNamedWhereNothingGuesses) {
   EXPECT_EQ(iterative.at(0).find("-md"), std::string::npos) << "a draft would not guess either";
   expect_lines(idle_in_run({"--strategy", "iterative", "-md", kDraft, "--typical-delta", "0.2"}),
                {"-md, --typical-delta do nothing with --strategy iterative"});
+}
+
+TEST(IdleFlags, TextsAtATime_areNamedWhereNoLayoutIsChosen) {
+  expect_lines(idle_in_engine({"--requests", "4"}), {});
+  expect_lines(idle_in_engine({"--requests", "4", "--layer-split", "measure"}), {});
+  expect_lines(idle_in_engine({"--layer-split", "bytes"}), {});
+  expect_lines(idle_in_engine({"--requests", "4", "--layer-split", "bytes"}), {"--requests does nothing with --layer-split bytes"});
+  expect_lines(idle_in_engine({"--requests", "4", "--layer-split", "0.5,0.5"}), {"--requests does nothing with --layer-split"});
+  expect_lines(idle_in_engine({"--requests", "4", "--heads", kDraftHeads}), {"--requests does nothing with draft heads"});
 }
 
 TEST(IdleFlags, OfOtherSourcesAndPolicies_areNamed) {
@@ -166,6 +179,11 @@ TEST(Flags, DecimalsAreReadWhole) {
   const auto run = std::get<RunOptions>(parse({"run", "-m", kModel, "-p", "x", "--temp", "8e-1", "--timeout", "7.5"}).options);
   EXPECT_EQ(run.sampling.temperature, 0.8f);
   EXPECT_EQ(run.job.timeout, std::chrono::milliseconds(7500));
+  EXPECT_EQ(run.job.serving_timeout.count(), 7500);
+  const auto serving = parse({"engine", "-m", kModel, "--timeout", "20", "--serving-timeout", "3"});
+  EXPECT_EQ(std::get<EngineOptions>(serving.options).job.serving_timeout.count(), 3000);
+  EXPECT_EQ(std::get<EngineOptions>(serving.options).job.timeout.count(), 20000);
+  expect_refused({"engine", "-m", kModel, "--timeout", "2", "--serving-timeout", "3"}, "--serving-timeout must be between");
 }
 
 TEST(Flags, NumbersThatDoNotFit_areRefusedWithTheFlagAndTheReason) {

@@ -26,6 +26,7 @@ wire::Hello Job::open() {
 ClusterOptions Job::cluster() {
   ClusterOptions cluster;
   cluster.timeout = rank_.options().timeout;
+  cluster.serving_timeout = rank_.options().serving_timeout;
   cluster.interrupted = &g_interrupted;
   cluster.woken = &g_woken;
   cluster.needs_drafters = rank_.options().needs_drafters;

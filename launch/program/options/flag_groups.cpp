@@ -72,6 +72,7 @@ void add_ranks(Flags& flags, const std::string& auto_split) {
               "; measure: the same, but measured again; bytes: by the bytes of the layers only",
           FlagKind::kWord, "SPLIT", "auto");
   cluster("--timeout", "End the job if a rank is silent or makes no progress for this long", FlagKind::kDouble, "SECONDS", "120");
+  cluster("--serving-timeout", "The same once all ranks have loaded (default: --timeout)", FlagKind::kDouble, "SECONDS");
   auto machine = flags.group("Machine");
   machine("--units",
           "Compute units of this machine, which share every layer: groups of cores, such as cpu:0-3+cpu:4-7, and GPUs, such as cuda:0 or "
@@ -85,13 +86,6 @@ void add_ranks(Flags& flags, const std::string& auto_split) {
   machine("--offload", "With -ngl: the GPU computes the other layers, too; their weights are copied to it for every run");
   add_numa(flags, "Machine");
   machine("--no-repack", "Keep the weights in the file's layout: slower, but less memory if several ranks of a host share them");
-}
-
-/// --units; read before -t is checked against it.
-std::vector<UnitSpec> read_units(const GivenFlags& r) {
-  std::vector<UnitSpec> units = parse_units(r.text("units"));
-  if (r.given("threads")) require_idle_threads(units);
-  return units;
 }
 
 void add_cluster(Flags& flags, const std::string& auto_split) {
@@ -114,6 +108,9 @@ void read_ranks(const GivenFlags& r, JobOptions& job) {
   const auto timeout = r.number<double>("timeout");
   require(timeout >= 0.5 && timeout <= 86400, "--timeout", "between 0.5 and 86400 seconds");
   job.timeout = std::chrono::milliseconds(static_cast<long long>(timeout * 1000));
+  const auto serving = r.given("serving-timeout") ? r.number<double>("serving-timeout") : timeout;
+  require(serving >= 0.5 && serving <= timeout, "--serving-timeout", "between 0.5 seconds and --timeout");
+  job.serving_timeout = std::chrono::milliseconds(static_cast<long long>(serving * 1000));
 }
 
 int default_batch(const ComputeOptions& compute) {

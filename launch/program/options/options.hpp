@@ -95,6 +95,7 @@ struct JobOptions {
   bool trace = false;
   bool needs_drafters = false;  ///< a lost drafter ends the job
   std::chrono::milliseconds timeout{120000};
+  std::chrono::milliseconds serving_timeout{120000};
 };
 
 /// The options with the strategy decided for a job of `ranks` ranks. With a draft model: pipeinfer if there are ranks for it, speculative

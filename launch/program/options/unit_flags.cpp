@@ -107,6 +107,12 @@ void require_idle_threads(const std::vector<UnitSpec>& specs) {
     throw UsageError("--units says which cores there are threads on; leave out -t");
 }
 
+std::vector<UnitSpec> read_units(const GivenFlags& r) {
+  std::vector<UnitSpec> units = parse_units(r.text("units"));
+  if (r.given("threads")) require_idle_threads(units);
+  return units;
+}
+
 std::vector<UnitSpec> parse_units(const std::string& text, const char* flag) {
   if (text == "auto") return {};
   std::vector<UnitSpec> specs;

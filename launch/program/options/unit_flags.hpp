@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/program/options/given_flags.hpp"
 #include "launch/program/options/options.hpp"
 #include "launch/program/planning/units.hpp"
 
@@ -28,5 +29,7 @@ inline constexpr char kAttentionCutHelp[] =
 AttentionCut parse_attention_cut(const std::string& text, const std::vector<UnitSpec>& specs);
 /// Checks -t with these units. Throws UsageError if no unit uses a number of threads.
 void require_idle_threads(const std::vector<UnitSpec>& specs);
+/// --units; then -t is checked with them.
+std::vector<UnitSpec> read_units(const GivenFlags& r);
 
 }  // namespace yamata

@@ -19,6 +19,11 @@ def event(value):
     return b'data: ' + encoded(value) + b'\n\n'
 
 
+def comment(note):
+    """An event that says nothing, to clients. `note`: why the answer waits."""
+    return f': recovering, {note}\n\n'.encode() if note else b': ping\n\n'
+
+
 class Answering:
     """The generations of one request. `choices`: a Choice for each. `prompts`: how many different prompts they have, in equal numbers.
     `response`: the id of the answer. Reads their messages until all have ended; at the end of the block, those that are still going on
@@ -29,7 +34,7 @@ class Answering:
         self.generations, self.inbox = queue.admit(messages)
         for generation in self.generations:
             generation.response = response
-        self.open, self.gone, self.cut = len(messages), False, set()
+        self.open, self.gone, self.cut, self.note = len(messages), False, set(), ''
 
     def __enter__(self):
         self.watch = asyncio.get_running_loop().create_task(self.watch_client())
@@ -63,6 +68,8 @@ class Answering:
         index, message = self.inbox.take()
         if message['is'] in protocol.ENDS:
             self.open -= 1
+        if message['is'] == 'recovering':
+            self.note = message['note']
         choice = self.choices[index]
         deltas = choice.take(message)
         if choice.cut and index not in self.cut:
@@ -115,7 +122,8 @@ def joined(deltas):
 
 
 class Stream:
-    """Writes server-sent events: a comment for each second of silence, and an error if it ends with one. `head`: what all events have.
+    """Writes server-sent events: a comment for each second of silence, and when an engine is lost and the text will go on with the next
+    one; an error if it ends with one. `head`: what all events have.
     `top`: alternatives per token; None: no log-probabilities. `usage`: whether an event says it. A subclass has chunk(delta), what an
     event says of it; logprobs(index, entries); first(), the events at the beginning."""
 
@@ -175,7 +183,7 @@ class Stream:
         await self.write(b''.join([*map(event, self.first()), *self.encoded(early)]))
         try:
             while self.answering.open:
-                await (self.pass_on() if await self.answering.came(PING_S) else self.write(b': ping\n\n'))
+                await (self.pass_on() if await self.answering.came(PING_S) else self.write(comment(self.answering.queue.engine.note)))
             last = [event(self.head | {'choices': [], 'usage': self.answering.usage()})] if self.usage else []
             await self.write(b''.join(last) + DONE, False)
         except HttpError as error:
@@ -197,7 +205,9 @@ class Stream:
 
     def encoded(self, taken):
         """The events of [(index, deltas)]."""
-        found, texts = [], [(index, [delta for _, deltas in its for delta in deltas]) for index, its in itertools.groupby(taken, FIRST)]
+        found = [comment(self.answering.note)] if self.answering.note else []
+        self.answering.note = ''
+        texts = [(index, [delta for _, deltas in its for delta in deltas]) for index, its in itertools.groupby(taken, FIRST)]
         for i, (index, deltas) in enumerate(texts):
             found += self.events(index, joined(deltas) if len(taken) > AT_ONCE else deltas, not self.answering.open and i + 1 == len(texts))
         return found

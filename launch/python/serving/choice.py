@@ -91,7 +91,7 @@ class Choice:
 def error_of(message):
     """The HttpError for a last message that is not `done`."""
     if message['is'] in ('lost', 'ending'):
-        return protocol.end_error(message['is'], message.get('why', ''))
+        return protocol.end_error(message['is'], message.get('why', ''), *([message['remedy']] if 'remedy' in message else []))
     code = message.get('code')
     if code == 'full':
         return HttpError(429, message.get('message', 'the engine is full'), 'queue_full', headers=[('retry-after', '2')])

@@ -7,7 +7,7 @@ import signal
 
 from common.problem import Problem
 
-from . import admission, connections, engine, options, page, start_checks, terminal
+from . import admission, connections, engine, job, machines, options, page, start_checks, terminal
 from .app import App
 from .metrics import Metrics
 from .request_log import log_of
@@ -35,22 +35,35 @@ class Service:
         self.log = log_of(flags.log)
         self.listener = start_checks.listener(flags.host, flags.port, bool(self.keys))
         self.address = terminal.address_of(self.listener)
-        command = engine.command_of(program, ['-m', flags.model, *engine_words], flags.ranks, flags.hostfile, shlex.split(flags.mpirun))
-        self.engine = engine.Engine(command, self.changed, self.terminal.say)
+        self.engine = job.Job(self.plan(program, ['-m', flags.model, *engine_words]), self.changed, self.terminal.say)
         metrics = Metrics()
         self.queue = admission.Queue(self.engine, flags.queue, metrics)
+        self.engine.progress, self.engine.idle = metrics.tokens, self.queue.idle
         self.server = Server(self.engine, self.queue, metrics, flags.alias or pathlib.Path(flags.model).stem, flags.model,
                              options.defaults_of(flags), 'yamata')
         security = Security(self.keys, start_checks.bound_names(flags.host, flags.allow_host), flags.cors_origin)
         self.app = App(self.server.routes(page.Page()), security, metrics, self.log, self.terminal.say)
         self.interrupts, self.served, self.tasks = 0, False, set()
 
+    def plan(self, program, words):
+        flags, mpirun_words = self.flags, shlex.split(self.flags.mpirun)
+        if flags.hostfile is None and flags.ranks is None:
+            return job.Plan(lambda its, _: engine.command_of(program, its), words, None)
+        hosts = machines.Machines(start_checks.machines(flags.hostfile), flags.ssh_config) if flags.hostfile else None
+
+        def command_for(its, hostfile):
+            ranks = flags.ranks or len(hosts.all)
+            if hosts and hosts.missing():
+                ranks = min(ranks, len(hosts.here()))
+            return engine.command_of(program, its, ranks, hostfile, engine.launcher_words(mpirun_words, flags.ssh_config))
+        return job.Plan(command_for, words, hosts, 'orte_tmpdir_base' in mpirun_words)
+
     def changed(self, its):
         """The engine has a new state, or has loaded more."""
         if its.state == 'loading':
             self.terminal.loading(its.share)
         elif its.state == 'ready':
-            self.start(self.begin_serving())
+            self.queue.advance() if self.served else self.start(self.begin_serving())
         elif its.state == 'lost':
             self.queue.lose(its.end_kind, its.why)
 
@@ -67,7 +80,7 @@ class Service:
             self.server.set_template(await self.renderer.template(source or CHATML))
         except TemplateError as error:
             self.terminal.say(f'serve: the chat template cannot be used: {error}; name another with --chat-template-file')
-            return await self.engine.end()
+            return self.engine.lose('its chat template cannot be used')
         self.served = True
         self.terminal.say(terminal.greeting(self.server, self.address, self.flags.api_key_file))
 
@@ -79,7 +92,6 @@ class Service:
             self.queue.drain()
         else:
             self.engine.lose('the server is ending', 'ending')
-            self.start(self.engine.end())
 
     async def run(self):
         """Returns the exit code."""
@@ -94,11 +106,11 @@ class Service:
             self.terminal.loading(0)
             code = await self.engine.run()
         except OSError as error:
-            raise Problem(f'{self.engine.command[0]} cannot be started ({error.strerror})') from None
+            raise Problem(f'{self.engine.engine.command[0]} cannot be started ({error.strerror})') from None
         finally:
             web.end(at_once=self.interrupts > 1)
             await serving
-            await self.engine.end() if self.engine.process else None
+            await self.engine.engine.end()
             self.renderer.close()
         return self.outcome(code)
 

@@ -14,12 +14,17 @@ from .http_request import HttpError
 SILENCE_S = 4   # without a line from an engine that serves, which sends one every half second: it is lost
 TICK_S = 0.5
 KILL_S = 3.0    # between the request to end and the kill
-TIMEOUT_S = 20  # the engine's --timeout for a silent rank: clients wait so long; the default of `run` is for jobs that nobody waits for
+TIMEOUT_S = 20  # the engine's --timeout: a rank may be silent for so long until all have loaded
+SERVING_S = 3   # then for so long: clients wait
+CUT_S = 0.25    # between the request to end and the kill of what is lost already
 # What names the machine of a loss: an error of a rank, of its guard, or of mpirun. After a kill the job is over, though mpirun takes 2 s.
 KILLED = re.compile(r'yamata: rank \d+ \([^)]*\) was killed by ')
 CAUSE = re.compile(r'yamata: (rank \d+ \(.*)')
 # mpirun's words for a killed guard.
 NOTICED = re.compile(r'mpirun noticed that process rank (\d+) with PID \d+ on node (\S+) exited on signal (\d+ \([^)]*\))')
+# mpirun's words for a lost daemon; it ends a few seconds later.
+DAEMON_LOST = re.compile(r'ORTE has lost communication with a remote daemon|An ORTE daemon has unexpectedly failed')
+RANK = re.compile(r'rank (\d+)')
 
 
 def cause_of(line):
@@ -32,16 +37,25 @@ def cause_of(line):
     return found[1] if found else ''
 
 
+def launcher_words(mpirun_words, ssh_config=None):
+    """Parameters of mpirun with which a job ends, and another begins, quickly; those that `mpirun_words` has are not changed."""
+    wanted = {'odls_base_sigkill_timeout': '0', 'plm_rsh_no_tree_spawn': '1'}
+    if 'plm_rsh_agent' not in mpirun_words:
+        wanted['plm_rsh_args'] = '-o BatchMode=yes -o ConnectTimeout=2' + (f' -F {ssh_config}' if ssh_config else '')
+    own = [word for name, value in wanted.items() if name not in mpirun_words for word in ('--mca', name, value)]
+    return own + list(mpirun_words)
+
+
 def command_of(program, words, ranks=None, hostfile=None, mpirun_words=()):
     """The command that starts the engine. `words`: its flags."""
     engine = [str(program), 'engine', *words]
     if ranks is None and hostfile is None:
         return engine
-    if not any(word.partition('=')[0] == '--timeout' for word in words):
-        engine += ['--timeout', str(TIMEOUT_S)]
+    if not any(word.partition('=')[0] in ('--timeout', '--serving-timeout') for word in words):
+        engine += ['--timeout', str(TIMEOUT_S), '--serving-timeout', str(SERVING_S)]
     launcher = ['mpirun', '--bind-to', 'none', *mpirun_words]
     if hostfile is not None:
-        launcher += ['--hostfile', hostfile, '--map-by', 'node']
+        launcher += ['--hostfile', str(hostfile), '--map-by', 'node']
     if ranks is not None:
         launcher += ['-np', str(ranks)]
         if hostfile is None:
@@ -49,44 +63,48 @@ def command_of(program, words, ranks=None, hostfile=None, mpirun_words=()):
     return [*launcher, *engine]
 
 
-def environment():
-    own = dict(os.environ)
+def environment(folder=None):
+    """`folder`: for temporary files."""
+    own = os.environ | ({'TMPDIR': str(folder)} if folder else {})
     if os.getuid() == 0:
         own |= {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'}
     return own
 
 
 class Engine:
-    """`state`: loading, ready, stopping, lost. `ready`: its message of that name. `changed(engine)` is called when the state or the share
-    that is loaded changes; `said(line)` for each line of its standard error."""
+    """One generation. `state`: loading, ready, stopping, lost; `over` is set with the last. `ready`: its message of that name. `blamed`:
+    the rank that its loss names. `changed(engine)` is called when the state or the share that is loaded changes; `said(line)` for each
+    line of its standard error."""
 
-    def __init__(self, command, changed, said):
-        self.command, self.changed, self.said = command, changed, said
+    def __init__(self, command, changed, said, folder=None):
+        self.command, self.changed, self.said, self.folder = command, changed, said, folder
         self.state, self.share, self.ready, self.why = 'loading', 0.0, {}, ''
         self.process, self.listeners, self.last_number = None, {}, 0
         self.joined, self.silent_ticks, self.begin = [], 0, time.monotonic()
         self.code, self.alive, self.cause, self.end_kind = None, {}, '', 'lost'
-        self.last_error = ''
+        self.last_error, self.blamed, self.over, self.output = '', None, asyncio.Event(), None
 
     async def run(self):
         """Starts it, and returns its exit code when it has ended."""
-        output, write = await lines.pipe(self.take_line, protocol.LINE_BYTES)
+        self.output, write = await lines.pipe(self.take_line, protocol.LINE_BYTES)
         try:
             self.process = await asyncio.create_subprocess_exec(
                 *self.command, stdin=asyncio.subprocess.PIPE, stdout=write, stderr=asyncio.subprocess.PIPE, start_new_session=True,
-                limit=protocol.LINE_BYTES, env=environment())
+                limit=protocol.LINE_BYTES, env=environment(self.folder))
         finally:
             os.close(write)
         watch = asyncio.create_task(self.watch_silence())
         errors = asyncio.create_task(self.read_errors())
         try:
-            if not await output.ended:
+            if not await self.output.ended:
                 self.lose('a line of the engine is too long')
                 self.kill()
             self.code = await self.process.wait()
             await errors
         finally:
             watch.cancel()
+            errors.cancel()
+            self.output.close()
             killed = self.code is not None and self.code < 0
             self.lose(f'it was killed by signal {-self.code}' if killed else 'the engine has ended')
         return self.code
@@ -105,6 +123,8 @@ class Engine:
             self.said(line)
             self.last_error = line
             self.cause = self.cause or cause_of(line)
+            if DAEMON_LOST.search(line) and self.state != 'loading':
+                self.lose('mpirun has lost a machine, and does not say which')
             if KILLED.match(line) and self.state != 'loading':
                 self.lose(self.cause)
 
@@ -137,6 +157,7 @@ class Engine:
                 listener(message)
         elif kind == 'lost':
             rank, why = f'rank {message.get("rank")} ({message.get("host", "")})', message.get('why') or 'lost'
+            self.blamed = message.get('rank')
             self.lose(why if 'rank' not in message or why.startswith(rank) else f'{rank}: {why}')
         elif kind == 'error':  # of a line that it could not read: of which request is unknown
             self.said(message.get('message') or str(message))
@@ -150,10 +171,13 @@ class Engine:
         if self.state == 'lost':
             return
         self.state, self.why, self.end_kind = 'lost', self.cause or why, kind
-        for listener in list(self.listeners.values()):
-            listener({'is': kind, 'why': self.why})
-        self.listeners.clear()
+        if self.blamed is None and (named := RANK.match(self.cause)):
+            self.blamed = int(named[1])
+        self.over.set()
+        listeners, self.listeners = list(self.listeners.values()), {}
         self.changed(self)
+        for listener in listeners:
+            listener({'is': kind, 'why': self.why})
 
     def write(self, data):
         """Raises HttpError (503)."""
@@ -206,14 +230,18 @@ class Engine:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
 
-    async def end(self):
-        """Ends it within KILL_S seconds, whatever it does."""
+    async def cut(self):
+        """Ends what is lost."""
+        await self.end(CUT_S)
+
+    async def end(self, patience_s=KILL_S):
+        """Ends it within so many seconds, whatever it does."""
         if self.process is None or self.process.returncode is not None:
             return
         self.close_input()
         with contextlib.suppress(OSError):
             self.process.send_signal(signal.SIGTERM)
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self.process.wait(), KILL_S)
+            await asyncio.wait_for(self.process.wait(), patience_s)
         self.kill()
         await self.process.wait()

@@ -9,7 +9,14 @@ class Lines(asyncio.Protocol):
 
     def __init__(self, take, most):
         self.take, self.most, self.pieces, self.size = take, most, [], 0
-        self.ended = asyncio.get_running_loop().create_future()
+        self.ended, self.transport = asyncio.get_running_loop().create_future(), None
+
+    def connection_made(self, transport):
+        self.transport = transport
+
+    def close(self):
+        """Nothing more is taken, though somebody may still hold the other end."""
+        self.transport.close()
 
     def data_received(self, data):
         *lines, rest = data.split(b'\n')

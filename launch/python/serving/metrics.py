@@ -14,6 +14,10 @@ HELP = {
     'guesses_total': ('counter', 'guessed tokens that were verified'),
     'guesses_accepted_total': ('counter', 'guessed tokens that were accepted'),
     'pauses_total': ('counter', 'how often a text was paused because the cache was full'),
+    'losses_total': ('counter', 'how often the engine was lost; open texts went on with the next one'),
+    'engine_generation': ('gauge', 'engines that were started so far'),
+    'machines': ('gauge', 'machines of the host file'),
+    'machines_here': ('gauge', 'machines that take part'),
     'requests_running': ('gauge', 'texts that the engine has: those in slots, and those that wait for room in the cache'),
     'requests_waiting': ('gauge', 'texts that wait for their turn'),
     'slots': ('gauge', 'texts that can be generated at a time'),
@@ -49,6 +53,10 @@ class Metrics:
         self.values['guesses_accepted_total', ''] += guesses.get('accepted', 0)
         if generation.first:
             self.values['generation_seconds_total', ''] += time.monotonic() - generation.first
+
+    def tokens(self):
+        """Generated so far."""
+        return self.values['completion_tokens_total', '']
 
     def text(self, others):
         """`others`: {name: value} of what is not counted here."""

@@ -14,6 +14,7 @@ def parser(doc):
     where = made.add_argument_group('machines (without these: one process on this machine)')
     where.add_argument('--hostfile', metavar='FILE', help='a rank on each machine of this host file')
     where.add_argument('--ranks', type=number(int, 1, 4096), metavar='N', help='so many ranks, on this machine or those of --hostfile')
+    where.add_argument('--ssh-config', metavar='FILE', help="ssh's configuration for these machines: users, ports, addresses")
     where.add_argument('--mpirun', metavar='WORDS', default='', help='more words for mpirun, in one argument')
     web = made.add_argument_group('address and access')
     web.add_argument('--port', type=number(int, 0, 65535), default=8080, metavar='PORT', help='default: 8080; 0: a free one')

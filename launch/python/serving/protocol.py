@@ -22,6 +22,11 @@ def unnumbered(message):
     return data
 
 
+def going_on(data, ids):
+    """The unnumbered message of a request whose answer has these token ids already."""
+    return data[:-1] + b',"kept":' + encoded(list(ids)) + b'}' if ids else data
+
+
 def numbered(data, number):
     """The line of an unnumbered message."""
     return b'{"id":%d,' % number + data[1:] + b'\n'
@@ -71,11 +76,11 @@ def read(data):
     return message if isinstance(message, dict) and isinstance(message.get('is'), str) else None
 
 
-def end_error(kind, why):
+def end_error(kind, why, remedy='start the server again'):
     """The HttpError for a client whose request was open at the engine's end. `kind`: 'lost' or 'ending'."""
     if kind == 'ending':
         return HttpError(503, 'the server is ending', 'server_ending')
-    remedy = ' Start the server again' if why.endswith('?') else '; start the server again'
+    remedy = f' {remedy.capitalize()}' if why.endswith('?') else f'; {remedy}'
     return HttpError(503, f'the engine was lost: {why}{remedy}', 'engine_lost')
 
 

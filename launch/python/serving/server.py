@@ -27,10 +27,9 @@ class Server:
 
     def require_ready(self):
         """Raises HttpError (503)."""
-        if self.engine.state != 'ready' or self.template is None:
-            message = f'the model is still loading: {int(100 * self.engine.share)} %'
-            raise HttpError(503, message if self.engine.state in ('loading', 'ready') else 'the server is ending',
-                            headers=[('retry-after', '2')])
+        if self.template is None and self.engine.state in ('loading', 'ready', 'recovering'):
+            raise HttpError(503, f'the model is still loading: {int(100 * self.engine.share)} %', headers=[('retry-after', '2')])
+        self.queue.require_engine()
 
     async def tokenize(self, text, special, bos):
         self.require_ready()

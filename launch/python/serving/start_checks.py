@@ -9,6 +9,7 @@ from common import places
 from common.files import reading
 from common.problem import Problem
 
+from . import machines as its
 from .security import is_address, is_loopback
 
 LAUNCHERS = {'OMPI_COMM_WORLD_SIZE': 'mpirun', 'PMI_RANK': 'mpirun', 'PMIX_RANK': 'mpirun', 'SLURM_STEP_ID': 'srun'}
@@ -36,6 +37,15 @@ def require_file(path, what):
         raise Problem(f'{path} does not exist or is no file; name {what}', 2)
     with reading(path, 'check its permissions', 1), open(path, 'rb'):
         pass
+
+
+def machines(path):
+    """Those of a host file."""
+    with reading(path, 'check its permissions', 1):
+        found = its.read(pathlib.Path(path).read_text(errors='replace'))
+    if not found:
+        raise Problem(f'{path} names no machine; write a name per line')
+    return found
 
 
 def keys(path):

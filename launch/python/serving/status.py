@@ -8,12 +8,15 @@ from .http_request import HttpError
 async def health(server, request):
     """Asks the engine nothing."""
     engine = server.engine
+    about = engine.describe()
     if engine.state == 'ready' and server.template:
-        return await request.reply_json({'status': 'ok'})
+        return await request.reply_json({'status': 'ok'} | about)
     percent = int(100 * engine.share)
-    message = f'loading the model: {percent} %' if engine.state == 'loading' else 'the server is ending'
-    await request.reply_json({'status': engine.state, 'percent': percent, 'joined': len(engine.joined),
-                              **HttpError(503, message).body()}, 503, [('retry-after', '2')])
+    about |= {'status': engine.state, 'percent': percent, 'joined': len(engine.joined)}
+    if engine.state == 'recovering' and not engine.waits_too_long():
+        return await request.reply_json(about)
+    message = {'loading': f'loading the model: {percent} %', 'recovering': engine.note}.get(engine.state, 'the server is ending')
+    await request.reply_json(about | HttpError(503, message).body(), 503, [('retry-after', '2')])
 
 
 async def models(server, request):
@@ -50,11 +53,12 @@ async def slots(server, request):
 async def metrics(server, request):
     """Of slots and cache, what the engine has said in the last half second."""
     engine, queue, alive = server.engine, server.queue, server.engine.alive
-    text = server.metrics.text({'requests_running': len(queue.running), 'requests_waiting': len(queue.waiting),
+    text = server.metrics.text({'requests_running': len(queue.running), 'requests_waiting': len(queue.waiting) + len(queue.again),
                                 'ready': int(engine.state == 'ready'), 'runs_in_flight': alive.get('runs', 0),
                                 'slots': queue.slots() if engine.ready else 0, 'slots_busy': alive.get('texts', 0),
                                 'cache_cells': engine.ready.get('cache_tokens', 0), 'cache_cells_used': alive.get('cells', 0),
-                                'pauses_total': alive.get('pauses', 0)})
+                                'pauses_total': alive.get('pauses', 0), 'losses_total': engine.losses,
+                                'engine_generation': engine.generation, **engine.machine_counts()})
     await request.reply(200, text.encode(), 'text/plain; version=0.0.4; charset=utf-8')
 
 

@@ -226,7 +226,8 @@ TEST_F(SimulateFrom, DraftThatTookTurnsWithTheHead_takesWhatItTook) {
   EXPECT_DOUBLE_EQ(j["from"]["draft_ms"].get<double>(), 70);
 }
 
-TEST_F(SimulateFrom, SharedLayers_takeWhatTheyTookAndTheirExchangesCountOnce) {
+/// The song by two ranks that share its layers: a quarter of 100 ms is exchanges.
+Json shared_song() {
   Json run = song();
   for (int member = 0; member < 2; ++member) {
     Json& rank = run["per_rank"][static_cast<std::size_t>(member)];
@@ -235,6 +236,27 @@ TEST_F(SimulateFrom, SharedLayers_takeWhatTheyTookAndTheirExchangesCountOnce) {
     rank["busy_s"] = 4;
     rank["exchange_s"] = 1;
   }
+  return run;
+}
+
+TEST_F(SimulateFrom, WiderRunsOfSharedLayers_lengthenComputingAlone) {
+  Json run = shared_song();
+  for (Json& rank : run["per_rank"]) rank["run_s"] = {0.1};
+  run["model"] = {{"layers", 4}, {"width", 64}, {"vocabulary", 256}};
+  const auto four_texts = [&](const Json& of_run, const char* width_cost) {
+    const Json j = result(of_run, {"--ranks", "2", "--group", "2", "--strategy", "iterative", "--latency", "0", "--wake-up", "0",
+                                   "--head-ms", "0", "--requests", "4", "--width-cost", width_cost});
+    return 4e3 / j["results"][0]["decode_tokens_per_s"].get<double>();
+  };
+  EXPECT_NEAR(four_texts(run, "1,1,1,1"), 100, 1);
+  EXPECT_NEAR(four_texts(run, "1,1.4,1.7,2"), 2 * 75 + 25, 1) << "exchanges of few bytes take what they took";
+  run["model"]["width"] = 64 * 4096;
+  const double row_ms = 1e3 * 27'000 * 64 * 4 / 2 / 125e6;
+  EXPECT_NEAR(four_texts(run, "1,1,1,1"), 100 + 3 * row_ms, 0.15 * row_ms) << "with more bytes, each row takes their time";
+}
+
+TEST_F(SimulateFrom, SharedLayers_takeWhatTheyTookAndTheirExchangesCountOnce) {
+  Json run = shared_song();
   run["per_rank"][1]["run_s"] = {0.06};
   const Arguments job{"--ranks", "2", "--strategy", "iterative", "--latency", "1", "--wake-up", "0", "--head-ms", "0"};
   const auto played = [&](const char* group) {

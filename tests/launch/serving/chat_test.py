@@ -322,10 +322,12 @@ class OwnServer(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertEqual(re.findall('^(serve|chat): ', done.stderr, re.M), ['serve', 'chat'], done.stderr)
 
-    def test_an_engine_that_is_lost_ends_the_chat(self):
+    def test_an_engine_that_is_lost_goes_on_but_a_request_that_ends_each_one_fails(self):
+        done = self.run_chat('-m', f'{self.folder}/model.gguf', text='«say»hello there«end»«gone 5»\n')
+        self.assertEqual((done.returncode, done.stdout), (0, 'hello there\n'), done.stderr)
         done = self.run_chat('-m', f'{self.folder}/model.gguf', text='«die»\nhello\n')
-        self.assertEqual((done.returncode, done.stdout), (3, '\n'), done.stderr)
-        self.assertRegex(done.stderr, r'^chat: the server has ended: the engine was lost \(.*; start again\n$')
+        self.assertEqual((done.returncode, done.stdout), (2, '\n'), done.stderr)
+        self.assertRegex(done.stderr, r'chat: the engine was lost: .*twice with this request; send another one\n$')
 
     def test_warnings_are_passed_on(self):
         done = self.run_chat('-m', f'{self.folder}/model.gguf', ENGINE_TEMPLATE='')

@@ -5,7 +5,10 @@ in a prompt: nothing comes until it is cancelled; «die»: the process ends; «k
 waits; «named»: it ends as mpirun does; «drop»: the engine cancels it; «slow»: a token every 20 ms; «paused»: it was paused once.
 ENGINE_SLOTS, ENGINE_CONTEXT and ENGINE_TEMPLATE say what it has; ENGINE_LOADS=wait: it loads until its input ends, hang: for ever;
 ENGINE_IGNORES_SIGTERM; ENGINE_ALIVE_S: how often it says that it lives. Requests are counted from 1: those of ENGINE_PAUSES are paused and
-get another text than they should, at that of ENGINE_DIES the process ends."""
+get another text than they should, at that of ENGINE_DIES the process ends. «lost 5 b»: the process ends behind so many tokens of the
+answer if the host b takes part, and says whose loss it is; «gone 5»: it just ends there, unless it goes on with a kept text. ENGINE_HOSTS:
+its hosts, a rank on each, with two layers; ENGINE_STARTS: a file for a line of each start, with its hosts and flags; ENGINE_NEEDS: so many
+hosts are needed."""
 import hashlib
 import json
 import os
@@ -18,6 +21,7 @@ import threading
 
 SLOTS, CONTEXT = int(os.environ.get('ENGINE_SLOTS', 1)), int(os.environ.get('ENGINE_CONTEXT', 4096))
 TEMPLATE = os.environ.get('ENGINE_TEMPLATE', "{% for m in messages %}<{{ m.role }}>{{ m.content }}</{{ m.role }}>{% endfor %}<assistant>")
+HOSTS = os.environ.get('ENGINE_HOSTS', 'here').split(',')
 ALIVE_S = float(os.environ.get('ENGINE_ALIVE_S', 0.5))
 PAUSES, DIES = os.environ.get('ENGINE_PAUSES', '').split(), int(os.environ.get('ENGINE_DIES', 0))
 WORDS = 'sea sky stone the a of grüße 你好 king was in tower old red'.split()
@@ -73,6 +77,14 @@ class Engine:
             return False
         return True
 
+    def end_at(self, prompt, shown, kept):
+        """Ends the process if this is where the prompt wants that."""
+        if (found := re.search('«lost ([0-9]+) ([^»]+)»', prompt)) and int(found[1]) == shown and found[2] in HOSTS:
+            tell(kind='lost', rank=HOSTS.index(found[2]), host=found[2], why='is silent')
+            os._exit(3)
+        if (found := re.search('«gone ([0-9]+)»', prompt)) and int(found[1]) == shown and not kept:
+            os._exit(3)
+
     def answer(self, request):
         number, prompt = request['id'], request['prompt']
         if isinstance(prompt, list) and any(token > 255 for token in prompt):
@@ -98,14 +110,14 @@ class Engine:
         room = CONTEXT - len(data)
         text = text_for(prompt + '!' * request['wrong'], request['sampling'], min(request.get('max_tokens', room), room))
         cells[number] = len(data)
-        reason, sent = self.send(request, text, '«slow»' in prompt, '«wait»' in prompt)
+        reason, sent = self.send(request, text, '«slow»' in prompt, '«wait»' in prompt, prompt)
         del cells[number]
         times = {'seconds': {'tokens': [.01 * i for i in range(sent)]}} if request.get('token_times') else {}
         usage = {'prompt_tokens': len(data), 'cached_tokens': cached, 'completion_tokens': sent}
         tell(kind='done', id=number, reason=reason, seed=request['sampling'].get('seed'), speculation={'guessed': 4, 'accepted': 2},
              usage=usage, **times)
 
-    def send(self, request, text, slow, wait):
+    def send(self, request, text, slow, wait, prompt):
         """(reason, tokens)."""
         most, number = request.get('max_tokens', CONTEXT), request['id']
         said = b'\xc2\xabsay\xc2\xbb' in json.dumps(request['prompt'], ensure_ascii=False).encode()
@@ -114,7 +126,14 @@ class Engine:
         ends = [(at, stop) for stop in stops if (at := text.find(stop)) >= 0]
         last = min(ends)[0] if ends else len(text)
         tokens = last + len(min(ends)[1]) if ends else len(text)
+        kept = bytes(request.get('kept', []))
+        shown = len(kept)
+        if text[:shown] != kept:
+            tell(kind='error', id=number, message='kept is not what was sent')
+            return 'error', shown
+        pending = kept[len(kept.decode(errors='ignore').encode()):]
         while shown < last or wait:
+            self.end_at(prompt, shown, kept)
             if number in self.cancelled:
                 return 'cancelled', shown
             if slow or wait:
@@ -177,15 +196,24 @@ def main():
         sys.exit("yamata: '--porrt' is not a flag; 'yamata engine --help' lists them")
     if 'ENGINE_IGNORES_SIGTERM' in os.environ:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    tell(kind='joined', rank=0, host='here')
+    if starts := os.environ.get('ENGINE_STARTS'):
+        with open(starts, 'a') as file:
+            file.write(json.dumps({'hosts': HOSTS, 'flags': sys.argv[2:]}) + '\n')
+    if len(HOSTS) < int(os.environ.get('ENGINE_NEEDS', 1)):
+        print(f'yamata: rank 0 ({HOSTS[0]}) has too little memory', file=sys.stderr)
+        sys.exit(1)
+    for rank, host in enumerate(HOSTS):
+        tell(kind='joined', rank=rank, host=host)
     tell(kind='loading', share=0.5)
     if os.environ.get('ENGINE_LOADS') == 'wait':
         sys.stdin.read()
         sys.exit(0)
     if os.environ.get('ENGINE_LOADS') == 'hang':
         threading.Event().wait()
+    ranks = [{'rank': rank, 'host': host, 'role': 'stage' if rank else 'head', 'layers': f'{2 * rank}-{2 * rank + 1}', 'share': 1}
+             for rank, host in enumerate(HOSTS)]
     tell(kind='ready', context=CONTEXT, slots=SLOTS, cache_tokens=SLOTS * CONTEXT, template=TEMPLATE, bos='<s>', eos='</s>', vocab=256,
-         layout='all layers here', ranks=[{'rank': 0, 'host': 'here'}])
+         layout='all layers here', ranks=ranks)
     engine = Engine()
     threads = [threading.Thread(target=engine.serve) for _ in range(SLOTS)]
     for thread in threads:

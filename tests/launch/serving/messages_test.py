@@ -74,7 +74,7 @@ class InboxTest(unittest.IsolatedAsyncioTestCase):
 
 class AdmissionTest(unittest.TestCase):
     def test_a_message_that_is_too_long_for_a_line_takes_no_slot(self):
-        engine = types.SimpleNamespace(state='ready', ready={'slots': 1, 'context': 1 << 20})
+        engine = types.SimpleNamespace(state='ready', ready={'slots': 1, 'context': 1 << 20}, waits_too_long=lambda: False)
         queue = Queue(engine, 1, metrics=None)
         with mock.patch.object(protocol, 'LINE_BYTES', 1000), self.assertRaises(HttpError) as error:
             queue.admit([protocol.submit('"' * 500, {})])
@@ -84,7 +84,8 @@ class AdmissionTest(unittest.TestCase):
 
     def test_a_message_is_encoded_once_and_gets_its_number_when_it_is_sent(self):
         sent = []
-        engine = types.SimpleNamespace(state='ready', ready={'slots': 1}, request=lambda data, _: sent.append(protocol.numbered(data, 7)))
+        engine = types.SimpleNamespace(state='ready', ready={'slots': 1}, waits_too_long=lambda: False,
+                                       request=lambda data, _: sent.append(protocol.numbered(data, 7)))
         message = protocol.submit('an "é" and \ud800', {'seed': 3})
         with mock.patch.object(protocol, 'encoded', wraps=protocol.encoded) as encoded:
             Queue(engine, 1, metrics=None).admit([message])

@@ -85,6 +85,27 @@ TEST_F(LivenessTest, RankTheOthersCanDoWithout_isWaitedForLessLong) {
   EXPECT_NE(blame([&] { pass(seconds(11), {2}); }), "nobody") << "nobody is waited for longer than told";
 }
 
+TEST_F(LivenessTest, ShorterDeadlines_areCountedFromNow) {
+  pass(seconds(8), {1});
+  liveness_.shorten_deadlines(seconds(3), now_);
+  EXPECT_EQ(blame([&] { pass(milliseconds(2500), {1}); }), "nobody");
+  const std::string text = blame([&] { pass(seconds(1), {1}); });
+  EXPECT_EQ(text.find("rank 2 (host2) has been silent for 3 s"), 0u) << text;
+}
+
+TEST_F(LivenessTest, ShorterDeadline_alsoHoldsForWorkWithoutProgress_butALongerOneForNothing) {
+  const auto stalls_after = [&](seconds time) {
+    liveness_.check_progress(now_, true, {}, {{0}, {1}, {2}});
+    wait(time);
+    return blame([&] { liveness_.check_progress(now_, true, {}, {{0}, {1}, {2}}); }) != "nobody";
+  };
+  liveness_.shorten_deadlines(seconds(30), now_);
+  EXPECT_TRUE(stalls_after(seconds(11)));
+  liveness_.shorten_deadlines(seconds(3), now_);
+  EXPECT_FALSE(stalls_after(seconds(2)));
+  EXPECT_TRUE(stalls_after(seconds(2)));
+}
+
 TEST_F(LivenessTest, StageBehindADrafter_waitsForTheStageBeforeIt) {
   liveness_.tell(1, {0, wire::Activity::kComputing, 1000});  // a drafter
   liveness_.tell(2, {0, wire::Activity::kAwaitingActivations, 1000, -1, false, {0}});

@@ -51,6 +51,17 @@ class SilentHead : public WorkerTest {
   LocalTransport silent_, lower_, own_;
 };
 
+TEST_F(SilentHead, OneThatServes_isWaitedForLessLong) {
+  setup_.serving_timeout = std::chrono::milliseconds(200);
+  plan(plan_over({0, 1, 2}));
+  wire::Heartbeat serving;
+  serving.serving = true;
+  silent_.send(2, Tag::kHeartbeat, wire::encode(serving));
+  const int after = ends_job_after(Lower::kDead);
+  EXPECT_GE(after, 200);
+  EXPECT_LE(after, 800);
+}
+
 TEST_F(SilentHead, RankThatHearsNoLowerOne_endsTheJobAfterTheDeadline) {
   plan(plan_over({0, 1, 2}));
   const int after = ends_job_after(Lower::kDead);

@@ -98,10 +98,11 @@ TEST(WireDamage, TextsWithoutSequencesOfTheirOwn_areRefused) {
   EXPECT_THROW(taken(9, 2, 0, 0), ClusterError);
 }
 
-TEST(WireDamage, WhetherDraftersMayBeLost_onlyTheHeadSays) {
-  const wire::Heartbeat heartbeat{.can_lose_drafters = true};
-  EXPECT_NO_THROW(validate(heartbeat, 0));
-  EXPECT_THROW(validate(heartbeat, 1), ClusterError);
+TEST(WireDamage, WhetherDraftersMayBeLost_andWhetherTheJobServes_onlyTheHeadSays) {
+  for (const wire::Heartbeat& heartbeat : {wire::Heartbeat{.can_lose_drafters = true}, wire::Heartbeat{.serving = true}}) {
+    EXPECT_NO_THROW(validate(heartbeat, 0));
+    EXPECT_THROW(validate(heartbeat, 1), ClusterError);
+  }
 }
 
 }  // namespace

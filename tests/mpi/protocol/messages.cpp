@@ -83,7 +83,7 @@ std::vector<MessageKind> make_kinds() {
        {encode(wire::Heartbeat{12, wire::Activity::kAwaitingActivations, 750, 1, false, {0, 2}})},
        [](const Bytes& b) { validate(wire::decode_heartbeat(b), 1); }},
       {"the head's heartbeat",
-       {encode(wire::Heartbeat{.progress = 3, .loaded_permille = 1000, .asks = true, .can_lose_drafters = true})},
+       {encode(wire::Heartbeat{.progress = 3, .loaded_permille = 1000, .asks = true, .can_lose_drafters = true, .serving = true})},
        [](const Bytes& b) { validate(wire::decode_heartbeat(b), 0); }},
       {"failure", {encode(wire::Failure{2, "no such file"})}, [](const Bytes& b) { wire::decode_failure(b); }},
       {"report", {encode(sample_report())}, [](const Bytes& b) { validate(wire::decode_report(b), 1); }},

@@ -256,12 +256,13 @@ TEST(Wire, SumsOfLogits_roundTrip_andTakeNoByteWhereNobodyAsks) {
 }
 
 TEST(Wire, HeartbeatFailureReportStop_roundTrip) {
-  const Heartbeat beat = decode_heartbeat(encode(Heartbeat{12, Activity::kAwaitingActivations, 750, 3, true, {0, 2}, {4}, true}));
+  const Heartbeat beat = decode_heartbeat(encode(Heartbeat{12, Activity::kAwaitingActivations, 750, 3, true, {0, 2}, {4}, true, true}));
   EXPECT_EQ(beat.receives, std::vector<std::int32_t>{4});
   EXPECT_EQ(beat.hears, (std::vector<std::int32_t>{0, 2}));
   EXPECT_EQ(beat.awaits, 3);
   EXPECT_TRUE(beat.asks);
   EXPECT_TRUE(beat.can_lose_drafters);
+  EXPECT_TRUE(beat.serving);
   EXPECT_EQ(beat.progress, 12u);
   EXPECT_EQ(beat.activity, Activity::kAwaitingActivations);
   EXPECT_EQ(beat.loaded_permille, 750);
