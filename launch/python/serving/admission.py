@@ -22,7 +22,15 @@ class Generation:
         self.stuck, self.deaths = None, 0  # its tokens when engines were lost with it for no known reason, and how often they were as many
         self.begin, self.sent, self.first = time.monotonic(), None, None
         self.tokens, self.prompt_tokens, self.computed = 0, 0, 0
-        self.response = None  # the id that the response has
+        self.response, self.record = None, None  # the id that the response has; see journal.py
+
+    def go_on(self, record):
+        """Behind what an earlier server had of it."""
+        self.ids.extend(record.kept(self.index))
+        self.tokens, self.over, self.record = len(self.ids), record.has_ended(self.index), record
+        for index, message in record.came:
+            if index == self.index:
+                self.inbox.put(index, message)
 
     def is_suspect(self):
         """Whether it may be what has ended the engine: nothing was to blame, and it has not got on since."""
@@ -38,22 +46,26 @@ class Queue:
     """`most`: requests that may wait."""
 
     def __init__(self, engine, most, metrics):
-        self.engine, self.most, self.metrics = engine, most, metrics
+        self.engine, self.most, self.metrics, self.journal = engine, most, metrics, None
         self.waiting, self.again, self.running, self.stopped = collections.deque(), collections.deque(), [], False
 
     def slots(self):
         return max(1, int(self.engine.ready.get('slots') or 1))
 
-    def admit(self, messages):
+    def admit(self, messages, record=None):
         """Queues messages of protocol.submit; returns (generations, their inbox). Raises HttpError: 413 for a message that is too long for
-        a line, 429 if too many wait, 503. Whether a prompt fits into the context, the engine says."""
+        a line, 429 if too many wait, 503. Whether a prompt fits into the context, the engine says. `record`: what is known of the request
+        from an earlier server, in place of `messages`, and what its texts are added to."""
         self.require_engine()
         free = self.slots() - len(self.running) - len(self.again)
         if len(self.waiting) + len(messages) > self.most + max(free, 0):
             raise HttpError(429, f'{len(self.waiting)} requests wait already; try later', 'queue_full', headers=[('retry-after', '2')])
         inbox = Inbox()
-        generations = [Generation(protocol.unnumbered(message), index, inbox) for index, message in enumerate(messages)]
-        self.waiting.extend(generations)
+        asked = record.asked if record else messages
+        generations = [Generation(protocol.unnumbered(message), index, inbox) for index, message in enumerate(asked)]
+        for generation in generations if record else ():
+            generation.go_on(record)
+        self.waiting.extend(it for it in generations if not it.over)
         self.advance()
         return generations, inbox
 
@@ -127,6 +139,8 @@ class Queue:
         elif kind == 'prompt':
             generation.prompt_tokens, generation.computed = message.get('tokens', 0), message.get('computed', 0)
         generation.inbox.put(generation.index, message)
+        if generation.record and (kind == 'text' or kind == 'done' and not generation.cancelled):
+            generation.record.add(generation.index, message)
         if kind in protocol.ENDS:
             self.finish(generation, message)
 

@@ -31,7 +31,12 @@ class Answering:
 
     def __init__(self, request, queue, messages, choices, response, prompts=1):
         self.request, self.queue, self.choices, self.prompts = request, queue, choices, prompts
-        self.generations, self.inbox = queue.admit(messages)
+        self.record = queue.journal.open(request.key(), request.digest, messages) if queue.journal and request.key() else None
+        try:
+            self.generations, self.inbox = queue.admit(messages, self.record)
+        except HttpError:
+            self.close_record()
+            raise
         for generation in self.generations:
             generation.response = response
         self.open, self.gone, self.cut, self.note = len(messages), False, set(), ''
@@ -46,8 +51,13 @@ class Answering:
         self.inbox.overflow = None  # nothing refers to itself, so that it goes at once
         for generation in self.generations:
             self.queue.cancel(generation)
+        self.close_record()
         self.request.facts |= {'prompt_tokens': sum(choice.usage.get('prompt', 0) for choice in self.choices),
                                'completion_tokens': sum(choice.usage.get('completion', 0) for choice in self.choices)}
+
+    def close_record(self):
+        if self.record:
+            self.record.close()
 
     async def watch_client(self):
         """Ends the wait of `came` when the client is gone."""

@@ -85,7 +85,7 @@ def parser_of(style, prompt):
 async def chat(server, request):
     fields = Fields(await request.json())
     style, defaults = server.style, server.defaults
-    wanted, stops = sampling.sampling(fields, defaults), sampling.stops(fields)
+    wanted, stops = sampling.sampling(fields, defaults, request.key()), sampling.stops(fields)
     count, most, top = sampling.choices(fields), sampling.max_tokens(fields), sampling.chat_logprobs(fields)
     stream, usage = fields.flag('stream'), sampling.include_usage(fields)
     parallel, cache = fields.flag('parallel_tool_calls', True), fields.flag('cache_prompt', True)

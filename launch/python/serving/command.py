@@ -7,7 +7,7 @@ import signal
 
 from common.problem import Problem
 
-from . import admission, connections, engine, job, machines, options, page, start_checks, terminal
+from . import admission, connections, engine, job, journal, machines, options, page, start_checks, terminal
 from .app import App
 from .metrics import Metrics
 from .request_log import log_of
@@ -38,6 +38,8 @@ class Service:
         self.engine = job.Job(self.plan(program, ['-m', flags.model, *engine_words]), self.changed, self.terminal.say)
         metrics = Metrics()
         self.queue = admission.Queue(self.engine, flags.queue, metrics)
+        if flags.state:
+            self.queue.journal = journal.Journal(flags.state, start_checks.identity(flags.model))
         self.engine.progress, self.engine.idle = metrics.tokens, self.queue.idle
         self.server = Server(self.engine, self.queue, metrics, flags.alias or pathlib.Path(flags.model).stem, flags.model,
                              options.defaults_of(flags), 'yamata')

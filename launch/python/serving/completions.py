@@ -52,7 +52,7 @@ async def echoes(server, prompts, wanted):
 
 async def completions(server, request):
     fields = Fields(await request.json())
-    wanted, stops = sampling.sampling(fields, server.defaults), sampling.stops(fields)
+    wanted, stops = sampling.sampling(fields, server.defaults, request.key()), sampling.stops(fields)
     count, most, top = sampling.choices(fields), sampling.max_tokens(fields), fields.whole('logprobs', 0, sampling.MOST_LOGPROBS)
     echo, stream, usage = fields.flag('echo'), fields.flag('stream'), sampling.include_usage(fields)
     schema, cache, suffix = messages.response_schema(fields), fields.flag('cache_prompt', True), fields.text('suffix')

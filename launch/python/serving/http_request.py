@@ -1,5 +1,6 @@
 """A request of a client and what it is answered: JSON bodies, errors in the form of OpenAI's API."""
 import asyncio
+import hashlib
 import json
 import math
 
@@ -75,6 +76,11 @@ class Request:
         self.receive, self.send_message = receive, send
         self.headers = {name.decode('latin-1').lower(): value.decode('latin-1') for name, value in scope['headers']}
         self.status, self.extra_headers, self.facts = 0, [], {}
+        self.digest = ''  # of the JSON body, once it is read
+
+    def key(self):
+        """The Idempotency-Key, if there is one."""
+        return self.headers.get('idempotency-key') or None
 
     async def next_piece(self):
         try:
@@ -105,7 +111,9 @@ class Request:
         kind = self.headers.get('content-type', '').partition(';')[0].strip().lower()
         if kind != 'application/json':
             raise HttpError(415, f"the content type is '{kind[:50]}', not application/json")
-        value = decoded(await self.body())
+        body = await self.body()
+        self.digest = hashlib.sha256(body).hexdigest() if self.key() else ''
+        value = decoded(body)
         if not isinstance(value, dict):
             raise HttpError(400, 'the body is no JSON object')
         return value

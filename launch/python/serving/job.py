@@ -18,6 +18,10 @@ LONGEST_PAUSE_S = 30
 PATIENCE_S = 60  # so long new requests wait while it recovers
 
 
+def names(machines):
+    return ', '.join(machine.name for machine in machines)
+
+
 class Plan:
     """What an engine is started with. `command_for(words, hostfile)` makes the command; `words`: the flags of the engine. `names_folder`:
     the command says where temporary files are."""
@@ -158,10 +162,7 @@ class Job:
         self.note = f'machine {name} is lost' if name else 'the engine is lost'
         self.last_loss = {'why': its.why, 'machine': name, 'time': int(time.time())}
         self.state = 'recovering'
-        self.said(f'{self.note} ({its.why}); open texts go on' + (f' on {self.names()}' if self.hosts else ' with a new engine'))
-
-    def names(self):
-        return ', '.join(machine.name for machine in self.hosts.here())
+        self.said(f'{self.note} ({its.why}); going on with {names(self.hosts.here()) if self.hosts else "another one"}')
 
     def machine_of(self, its):
         """The name in the host file of the machine that is to blame; '' if nobody knows."""
@@ -227,8 +228,7 @@ class Job:
     async def add_machines(self):
         """All that answer take part. If there are none besides those that were not enough, they try again after a while: old ranks may
         still have held the memory, and what does not fit may be the split of earlier shares."""
-        before, self.full = ', '.join(machine.name for machine in self.hosts.here()), None
-        self.note = f'the model does not fit on {before}; waiting for machines'
+        self.full, self.note = None, f'the model does not fit on {names(self.hosts.here())}; waiting for machines'
         for _ in range(min(2 ** self.fruitless, LONGEST_PAUSE_S)):
             back = await self.hosts.ask(self.hosts.missing())
             for machine in back:
@@ -276,8 +276,8 @@ class Job:
             machine.here = True
         self.settled.clear()
         self.returned, self.returning, self.state, self.since = due, True, 'recovering', time.monotonic()
-        self.note = f'{", ".join(machine.name for machine in due)} takes part again'
-        self.said(f'machine {self.note}')
+        self.note = f'back again: {names(due)}'
+        self.said(self.note)
         self.engine.stop()
 
     def end(self):

@@ -32,6 +32,8 @@ def parser(doc):
     says.add_argument('--min-p', type=number(float, 0, 1), default=0.05, metavar='P', help='min-p of requests without one (default: 0.05)')
     says.add_argument('--queue', type=number(int, 0, 100000), default=64, metavar='N',
                       help='texts that may wait for the engine; more are refused with 429 (default: 64)')
+    says.add_argument('--state', metavar='FOLDER', help='keep requests with an Idempotency-Key there: the same one goes on after a crash '
+                      'of this server')
     says.add_argument('--log', metavar='FILE', help='a line of JSON per request, without its text; the file rotates')
     return made
 

@@ -1,4 +1,5 @@
 """What a request says about sampling, stops and length, as the engine's protocol has it."""
+import hashlib
 import secrets
 
 from .fields import refuse, shown
@@ -21,8 +22,13 @@ def logit_bias(fields):
     return biases
 
 
-def sampling(fields, defaults):
-    """`defaults`: of the server, for absent values. The seed is drawn if it is absent."""
+def drawn_seed(key):
+    """With an Idempotency-Key, it is the same each time."""
+    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], 'big') >> 1 if key else secrets.randbelow(2**31)
+
+
+def sampling(fields, defaults, key=None):
+    """`defaults`: of the server, for absent values. The seed is drawn if it is absent. `key`: of the request."""
     top_k = fields.whole('top_k', -1, MOST_TOKENS, defaults['top_k'])
     seed = fields.whole('seed', -SEEDS // 2, SEEDS - 1)
     wanted = {
@@ -33,7 +39,7 @@ def sampling(fields, defaults):
         'presence_penalty': fields.number('presence_penalty', -2, 2, 0),
         'frequency_penalty': fields.number('frequency_penalty', -2, 2, 0),
         'repeat_penalty': fields.number('repeat_penalty', 0.01, 100, fields.number('repetition_penalty', 0.01, 100, 1)),
-        'seed': secrets.randbelow(2**31) if seed is None else seed % SEEDS,
+        'seed': drawn_seed(key) if seed is None else seed % SEEDS,
     }
     if (last := fields.whole('repeat_last_n', -1, MOST_TOKENS)) is not None:
         wanted['repeat_last_n'] = last

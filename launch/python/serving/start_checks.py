@@ -39,6 +39,12 @@ def require_file(path, what):
         pass
 
 
+def identity(path):
+    """Of a model's file: it changes with it."""
+    its = os.stat(path)
+    return f'{its.st_size}-{its.st_mtime_ns}'
+
+
 def machines(path):
     """Those of a host file."""
     with reading(path, 'check its permissions', 1):

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Speaks the engine's protocol (docs/serving.md) without a model, for tests of what surrounds it. A token is a byte. The text that answers
-a prompt is what stands in it between the last «say» and «end», or else words that the prompt, the sampling and the seed determine. «wait»
-in a prompt: nothing comes until it is cancelled; «die»: the process ends; «killed»: it says what mpirun's guard says of a killed rank, and
-waits; «named»: it ends as mpirun does; «drop»: the engine cancels it; «slow»: a token every 20 ms; «paused»: it was paused once.
-ENGINE_SLOTS, ENGINE_CONTEXT and ENGINE_TEMPLATE say what it has; ENGINE_LOADS=wait: it loads until its input ends, hang: for ever;
-ENGINE_IGNORES_SIGTERM; ENGINE_ALIVE_S: how often it says that it lives. Requests are counted from 1: those of ENGINE_PAUSES are paused and
-get another text than they should, at that of ENGINE_DIES the process ends. «lost 5 b»: the process ends behind so many tokens of the
-answer if the host b takes part, and says whose loss it is; «gone 5»: it just ends there, unless it goes on with a kept text. ENGINE_HOSTS:
-its hosts, a rank on each, with two layers; ENGINE_STARTS: a file for a line of each start, with its hosts and flags; ENGINE_NEEDS: so many
-hosts are needed."""
+"""Speaks the engine's protocol (docs/serving.md) without a model, for tests of what surrounds it. A token is a byte. The text that
+answers a prompt is what stands in it between the last «say» and «end», or else words that the prompt, the sampling and the seed
+determine. «wait» in a prompt: nothing comes until it is cancelled; «die»: the process ends; «killed»: it says what mpirun's guard says of
+a killed rank, and waits; «named»: it ends as mpirun does; «drop»: the engine cancels it; «slow»: a token every 20 ms; «paused»: it was
+paused once. ENGINE_SLOTS, ENGINE_CONTEXT and ENGINE_TEMPLATE say what it has; ENGINE_LOADS=wait: it loads until its input ends, hang: for
+ever; ENGINE_IGNORES_SIGTERM; ENGINE_ALIVE_S: how often it says that it lives. Requests are counted from 1: those of ENGINE_PAUSES are
+paused and get another text than they should, at that of ENGINE_DIES the process ends. «lost 5 b»: the process ends behind so many tokens
+of the answer if the host b takes part, and says whose loss it is; «gone 5»: it just ends there, unless it goes on with a kept text.
+ENGINE_HOSTS: its hosts, a rank on each, with two layers; ENGINE_STARTS: a file for a line of each start, with its hosts and flags, and of
+each kept text; ENGINE_NEEDS: so many hosts are needed."""
 import hashlib
 import json
 import os
@@ -37,6 +37,12 @@ def tell(**message):
 
 def tell_alive():
     tell(kind='alive', progress=0, texts=len(cells), cells=sum(list(cells.values())), pauses=len(pauses))
+
+
+def record(**what):
+    if starts := os.environ.get('ENGINE_STARTS'):
+        with open(starts, 'a') as file:
+            file.write(json.dumps(what) + '\n')
 
 
 def text_for(prompt, sampling, count):
@@ -166,6 +172,8 @@ class Engine:
             return True
         if kind == 'submit':
             self.submitted += 1
+            if 'kept' in message:
+                record(kept=len(message['kept']))
             if self.submitted == DIES:
                 os._exit(3)
             self.work.put(message | {'wrong': str(self.submitted) in PAUSES})
@@ -196,9 +204,7 @@ def main():
         sys.exit("yamata: '--porrt' is not a flag; 'yamata engine --help' lists them")
     if 'ENGINE_IGNORES_SIGTERM' in os.environ:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    if starts := os.environ.get('ENGINE_STARTS'):
-        with open(starts, 'a') as file:
-            file.write(json.dumps({'hosts': HOSTS, 'flags': sys.argv[2:]}) + '\n')
+    record(hosts=HOSTS, flags=sys.argv[2:])
     if len(HOSTS) < int(os.environ.get('ENGINE_NEEDS', 1)):
         print(f'yamata: rank 0 ({HOSTS[0]}) has too little memory', file=sys.stderr)
         sys.exit(1)

@@ -23,7 +23,7 @@ ENGINE_HOSTS=$hosts exec "$YAMATA_BUILD/yamata" engine "$@"
 '''
 
 
-class Survive(unittest.TestCase):
+class Servers(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -43,12 +43,13 @@ class Survive(unittest.TestCase):
         return server
 
     def generations(self):
+        return [line for line in self.recorded() if 'hosts' in line]
+
+    def recorded(self):
         return [json.loads(line) for line in self.starts.read_text().splitlines()]
 
-    def text_without_loss(self, server, prompt, **more):
-        """That of the same prompt, but for what ends the engine, which looks alike."""
-        return server.chat(re.sub('«(lost|gone)[^»]*»', '', prompt), **more)
 
+class Survive(Servers):
     def joined(self, answer):
         return ''.join(event['choices'][0]['delta'].get('content') or '' for event in answer.events() if event['choices'])
 
@@ -147,6 +148,90 @@ class Survive(unittest.TestCase):
         said = server.ask('GET', '/metrics').data.decode()
         for line in ('yamata_losses_total 1', 'yamata_engine_generation 2', 'yamata_machines 3', 'yamata_machines_here 2'):
             self.assertIn(f'\n{line}\n', said)
+
+
+class State(Servers):
+    """Requests with an Idempotency-Key, across servers."""
+
+    BODY = {'prompt': '«slow»tell me', 'max_tokens': 150, 'temperature': 1, 'stream': True, 'n': 2}
+
+    def setUp(self):
+        super().setUp()
+        self.state = self.folder / 'state'
+
+    def run_one(self, *words, **environment):
+        return self.run_server('--state', str(self.state), *words, hosts=False, ENGINE_SLOTS='2', **environment)
+
+    def ask(self, server, key='k', **more):
+        return server.ask('POST', '/v1/completions', self.BODY | more, {'idempotency-key': key})
+
+    def texts(self, answer):
+        found = ['', '']
+        for event in answer.events():
+            for choice in event['choices']:
+                found[choice['index']] += choice.get('text') or ''
+        return found
+
+    def kill_amid(self, server, pieces=20):
+        with server.socket() as client:
+            data = scene.request(self.BODY, '/v1/completions')
+            client.sendall(data.replace(b'\r\n', b'\r\nIdempotency-Key: k\r\n', 1))
+            received = b''
+            while received.count(b'data: {') < pieces:
+                received += client.recv(4096)
+            server.process.kill()
+            server.process.wait()
+
+    def test_a_request_goes_on_after_the_server_was_killed(self):
+        server = self.run_one()
+        whole = self.texts(self.ask(server, 'another', seed=1741))
+        server.end()
+        server = self.run_one()
+        self.kill_amid(server)
+        file, = [path for path in self.state.iterdir() if b'"done"' not in path.read_bytes()]
+        with open(file, 'ab') as torn:
+            torn.write(b'[0,{"is":"te')
+        self.starts.unlink()
+        server = self.run_one()
+        answer = self.ask(server)
+        seed = answer.events()[-1]['seed']
+        kept = [line['kept'] for line in self.recorded() if 'kept' in line]
+        self.assertEqual(len(kept), 2)
+        self.assertTrue(all(count >= 5 for count in kept), kept)
+        self.assertEqual(self.texts(answer), self.texts(self.ask(server, 'third', seed=seed)))
+        self.assertNotEqual(self.texts(answer), whole)
+        self.assertEqual(self.texts(self.ask(server)), self.texts(answer), 'what has ended is answered again')
+        self.assertEqual(len([line for line in self.recorded() if 'kept' in line]), 2)
+
+    def test_a_key_is_for_one_request_at_a_time_and_for_the_same_one(self):
+        server = self.run_one()
+        self.ask(server, max_tokens=3)
+        self.assertEqual(self.ask(server, max_tokens=4).status, 422)
+        self.assertEqual(self.ask(server, 'x' * 300).status, 400)
+        with server.socket() as client:
+            client.sendall(scene.request(self.BODY, '/v1/completions').replace(b'\r\n', b'\r\nIdempotency-Key: z\r\n', 1))
+            client.recv(4096)
+            self.assertEqual(self.ask(server, 'z').error()['code'], 'idempotency_in_progress')
+
+    def test_a_damaged_file_is_named(self):
+        self.state.mkdir()
+        for content in b'{"body": "x"}\n', b'{"body": "x", "asked": []}\n5\n', b'\xff\n':
+            (self.state / 'x.request').write_bytes(content)
+            process = scene.start(self.folder, '--state', str(self.state))
+            error = process.communicate(timeout=scene.LATEST_S)[1]
+            self.assertEqual(process.returncode, 2)
+            self.assertRegex(error, r'^serve: .*x\.request is damaged in line [12]; remove it\n$')
+
+    def test_old_files_make_room(self):
+        from serving import journal
+        its = journal.Journal(self.state, 'm')
+        for i in range(journal.MOST_FILES + 9):
+            path = self.state / f'{i}{journal.SUFFIX}'
+            path.write_text('{"body": "", "asked": []}\n')
+            os.utime(path, (i, i))
+        its.make_room()
+        self.assertEqual(len(its.files()), journal.MOST_FILES - 1)
+        self.assertEqual(its.files()[0].name, f'10{journal.SUFFIX}')
 
 
 class Shares(unittest.TestCase):
