@@ -3,6 +3,7 @@ is lost go on with the next one, first of all."""
 import array
 import asyncio
 import collections
+import contextlib
 import time
 
 from . import protocol
@@ -20,7 +21,7 @@ class Generation:
         self.asked, self.index, self.inbox, self.ids = asked, index, inbox, array.array('i')
         self.number, self.over, self.cancelled = None, False, False
         self.stuck, self.deaths = None, 0  # its tokens when engines were lost with it for no known reason, and how often they were as many
-        self.begin, self.sent, self.first = time.monotonic(), None, None
+        self.begin, self.sent, self.first, self.end = time.monotonic(), None, None, None
         self.tokens, self.prompt_tokens, self.computed = 0, 0, 0
         self.response, self.record = None, None  # the id that the response has; see journal.py
 
@@ -85,7 +86,14 @@ class Queue:
             generation.sent = generation.sent or time.monotonic()
             self.running.append(generation)
             data = protocol.going_on(generation.asked, generation.ids)
-            generation.number = self.engine.request(data, lambda message, it=generation: self.take(it, message))
+            try:
+                generation.number = self.engine.request(data, lambda message, it=generation: self.take(it, message))
+            except HttpError:  # the engine is lost, and its end comes next
+                self.running.remove(generation)
+                if not self.engine.recovers():
+                    raise
+                self.again.appendleft(generation)
+                return
         if self.engine.state == 'stopping' and not self.waiting and not self.again and not self.stopped:
             self.stopped = True
             self.engine.stop()
@@ -149,7 +157,7 @@ class Queue:
             self.take(generation, {'is': 'lost', 'why': 'the engine has cancelled it'})
 
     def finish(self, generation, message):
-        generation.over = True
+        generation.over, generation.end = True, time.monotonic()
         generation.asked = None
         if generation in self.running:
             self.running.remove(generation)
@@ -167,7 +175,8 @@ class Queue:
         elif generation in self.again:
             self.leave(self.again, generation)
         elif self.engine.state in ('ready', 'stopping'):
-            self.engine.write(protocol.line(protocol.cancel(generation.number)))
+            with contextlib.suppress(HttpError):  # the engine is lost, and its end comes next
+                self.engine.write(protocol.line(protocol.cancel(generation.number)))
 
     def lose(self, kind, why):
         """The engine is gone: those that wait end, too."""

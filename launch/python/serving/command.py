@@ -2,12 +2,11 @@
 import asyncio
 import os
 import pathlib
-import shlex
 import signal
 
 from common.problem import Problem
 
-from . import admission, connections, engine, job, journal, machines, options, page, start_checks, terminal
+from . import admission, connections, job, journal, options, page, plans, start_checks, terminal
 from .app import App
 from .metrics import Metrics
 from .request_log import log_of
@@ -25,17 +24,13 @@ class Service:
     def __init__(self, flags, engine_words):
         self.flags, self.terminal = flags, terminal.Terminal()
         start_checks.refuse_launchers(os.environ)
-        parallel = flags.hostfile is not None or flags.ranks is not None
-        program = start_checks.program(parallel)
         start_checks.require_file(flags.model, 'a GGUF file')
-        if flags.hostfile:
-            start_checks.require_file(flags.hostfile, 'a host file')
         self.keys = start_checks.keys(flags.api_key_file)
         self.template = start_checks.template(flags.chat_template_file)
         self.log = log_of(flags.log)
         self.listener = start_checks.listener(flags.host, flags.port, bool(self.keys))
         self.address = terminal.address_of(self.listener)
-        self.engine = job.Job(self.plan(program, ['-m', flags.model, *engine_words]), self.changed, self.terminal.say)
+        self.engine = job.Job(plans.plan_of(flags, ['-m', flags.model, *engine_words]), self.changed, self.terminal.say)
         metrics = Metrics()
         self.queue = admission.Queue(self.engine, flags.queue, metrics)
         if flags.state:
@@ -46,19 +41,6 @@ class Service:
         security = Security(self.keys, start_checks.bound_names(flags.host, flags.allow_host), flags.cors_origin)
         self.app = App(self.server.routes(page.Page()), security, metrics, self.log, self.terminal.say)
         self.interrupts, self.served, self.tasks = 0, False, set()
-
-    def plan(self, program, words):
-        flags, mpirun_words = self.flags, shlex.split(self.flags.mpirun)
-        if flags.hostfile is None and flags.ranks is None:
-            return job.Plan(lambda its, _: engine.command_of(program, its), words, None)
-        hosts = machines.Machines(start_checks.machines(flags.hostfile), flags.ssh_config) if flags.hostfile else None
-
-        def command_for(its, hostfile):
-            ranks = flags.ranks or len(hosts.all)
-            if hosts and hosts.missing():
-                ranks = min(ranks, len(hosts.here()))
-            return engine.command_of(program, its, ranks, hostfile, engine.launcher_words(mpirun_words, flags.ssh_config))
-        return job.Plan(command_for, words, hosts, 'orte_tmpdir_base' in mpirun_words)
 
     def changed(self, its):
         """The engine has a new state, or has loaded more."""

@@ -328,6 +328,7 @@ class Job:
             except HttpError as error:
                 if error.code != 'engine_lost' or not self.recovers() or self.waits_too_long():
                     raise
+            await asyncio.sleep(TICK_S / 20)  # the engine's end may come next
 
     def stop(self):
         self.end()

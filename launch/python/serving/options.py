@@ -7,15 +7,19 @@ EPILOG = ('All other flags are those of `yamata engine`, such as -c, --threads, 
           '--timeout (20 seconds here).')
 
 
-def parser(doc):
-    made = Parser(doc, epilog=EPILOG, usage='%(prog)s -m MODEL [--hostfile FILE | --ranks N] [--port PORT] [flags of the engine]',
-                  allow_abbrev=False)
-    made.add_argument('-m', '--model', metavar='MODEL', required=True, help='GGUF file; launch/get-model downloads some')
+def add_machines(made):
     where = made.add_argument_group('machines (without these: one process on this machine)')
     where.add_argument('--hostfile', metavar='FILE', help='a rank on each machine of this host file')
     where.add_argument('--ranks', type=number(int, 1, 4096), metavar='N', help='so many ranks, on this machine or those of --hostfile')
     where.add_argument('--ssh-config', metavar='FILE', help="ssh's configuration for these machines: users, ports, addresses")
     where.add_argument('--mpirun', metavar='WORDS', default='', help='more words for mpirun, in one argument')
+
+
+def parser(doc):
+    made = Parser(doc, epilog=EPILOG, usage='%(prog)s -m MODEL [--hostfile FILE | --ranks N] [--port PORT] [flags of the engine]',
+                  allow_abbrev=False)
+    made.add_argument('-m', '--model', metavar='MODEL', required=True, help='GGUF file; launch/get-model downloads some')
+    add_machines(made)
     web = made.add_argument_group('address and access')
     web.add_argument('--port', type=number(int, 0, 65535), default=8080, metavar='PORT', help='default: 8080; 0: a free one')
     web.add_argument('--host', default='127.0.0.1', metavar='ADDRESS', help='where to listen (default: 127.0.0.1, only this machine)')

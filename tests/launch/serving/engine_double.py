@@ -85,9 +85,10 @@ class Engine:
 
     def end_at(self, prompt, shown, kept):
         """Ends the process if this is where the prompt wants that."""
-        if (found := re.search('«lost ([0-9]+) ([^»]+)»', prompt)) and int(found[1]) == shown and found[2] in HOSTS:
-            tell(kind='lost', rank=HOSTS.index(found[2]), host=found[2], why='is silent')
-            os._exit(3)
+        for tokens, host in re.findall('«lost ([0-9]+) ([^»]+)»', prompt):
+            if int(tokens) == shown and host in HOSTS:
+                tell(kind='lost', rank=HOSTS.index(host), host=host, why='is silent')
+                os._exit(3)
         if (found := re.search('«gone ([0-9]+)»', prompt)) and int(found[1]) == shown and not kept:
             os._exit(3)
 

@@ -10,6 +10,7 @@ import random
 import signal
 import subprocess
 import sys
+import unittest
 
 import scene
 
@@ -98,6 +99,17 @@ class Alone(scene.Scene):
         prompt = self.server.ask('POST', '/apply-template', {'messages': messages}).json()['prompt']
         chat = self.server.chat(messages=messages, max_tokens=20, repeat_penalty=1).json()['choices'][0]['message']['content']
         self.assertEqual(chat, self.text(prompt, 20))
+
+
+class Batch(unittest.TestCase):
+    def test_launch_run_writes_the_texts_of_run(self):
+        for words in (), ('--temp', '1.2', '-s', '9', '--stop', 'king'), ('--ranks', '2', '--ignore-eos'):
+            flags = ['-m', MODEL, '-p', 'Once upon a time', '-n', '60', '-t', '1', *words]
+            batch = subprocess.run([sys.executable, scene.ROOT / 'launch' / 'run', *flags], capture_output=True, text=True,
+                                   env=os.environ | {'YAMATA_BUILD': str(PROGRAM.parent)})
+            alone = subprocess.run([PROGRAM, 'run', *flags[:8], *(word for word in words if word not in ('--ranks', '2'))],
+                                   capture_output=True, text=True)
+            self.assertEqual((batch.returncode, batch.stdout), (0, alone.stdout), batch.stderr)
 
 
 class Together(Alone):

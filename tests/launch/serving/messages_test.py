@@ -82,6 +82,22 @@ class AdmissionTest(unittest.TestCase):
         self.assertEqual((queue.running, list(queue.waiting)), ([], []))
 
 
+    def test_a_request_that_an_engine_at_its_end_does_not_take_waits_for_the_next_one(self):
+        sent, lost = [], [True]
+
+        def request(data, _):
+            if lost:
+                raise HttpError(503, 'it has ended', 'engine_lost')
+            sent.append(data)
+        engine = types.SimpleNamespace(state='ready', ready={'slots': 1}, waits_too_long=lambda: False, recovers=lambda: True,
+                                       request=request)
+        queue = Queue(engine, 1, metrics=None)
+        queue.admit([protocol.submit('x', {})])
+        self.assertEqual((len(queue.again), queue.running, queue.idle()), (1, [], False))
+        lost.clear()
+        queue.advance()
+        self.assertEqual((len(queue.again), len(queue.running), len(sent)), (0, 1, 1))
+
     def test_a_message_is_encoded_once_and_gets_its_number_when_it_is_sent(self):
         sent = []
         engine = types.SimpleNamespace(state='ready', ready={'slots': 1}, waits_too_long=lambda: False,

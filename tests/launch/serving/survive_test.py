@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -232,6 +233,41 @@ class State(Servers):
         its.make_room()
         self.assertEqual(len(its.files()), journal.MOST_FILES - 1)
         self.assertEqual(its.files()[0].name, f'10{journal.SUFFIX}')
+
+
+class Run(Servers):
+    """launch/run."""
+
+    def run_texts(self, *words, **environment):
+        command = [sys.executable, scene.ROOT / 'launch' / 'run', '-m', f'{self.folder}/model.gguf', '--json', f'{self.folder}/json']
+        command += words
+        return subprocess.run(command, capture_output=True, text=True, timeout=scene.LATEST_S, env=os.environ | environment | {
+            'YAMATA_BUILD': str(self.folder), 'ENGINE_STARTS': str(self.starts), 'PATH': f'{self.folder}/bin:{os.environ["PATH"]}'})
+
+    def test_a_text_is_whole_in_spite_of_losses(self):
+        prompt = '«say»Grüße, 你好 to all«end»«lost 4 127.0.0.2»«lost 12 127.0.0.3»'
+        done = self.run_texts('--hostfile', str(self.folder / 'hosts'), '-p', prompt)
+        self.assertEqual((done.returncode, done.stdout), (0, 'Grüße, 你好 to all\n'), done.stderr)
+        its = json.loads((self.folder / 'json').read_text())
+        self.assertEqual((its['losses'], its['generations'], its['ranks']), (2, 3, 1))
+        self.assertEqual(bytes(its['token_ids']).decode(), 'Grüße, 你好 to all')
+        self.assertEqual(its['generated_tokens'], len(its['token_ids']))
+
+    def test_many_prompts_come_in_their_order(self):
+        prompts = self.folder / 'prompts.jsonl'
+        texts = ['«slow»«gone 9»', 'short', '«say»one«end»']
+        prompts.write_text(''.join(json.dumps({'prompt': text}) + '\n' for text in texts))
+        done = self.run_texts('-f', str(prompts), '-n', '30', ENGINE_SLOTS='3')
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual((done.returncode, [len(line['token_ids']) for line in lines], lines[2]['text']), (0, [30, 30, 3], 'one'))
+        self.assertEqual(json.loads((self.folder / 'json').read_text())['texts'], lines)
+
+    def test_what_cannot_run_says_why(self):
+        for words, code, said in ((['-p', 'x', '--broken'], 2, 'yamata: the file is damaged'), ([], 1, 'name a prompt'),
+                                  (['-p', '«die»'], 2, 'twice with this request'), (['-f', '/none'], 2, '/none does not exist'),
+                                  (['-p', 'x' * 5000], 2, 'context')):
+            done = self.run_texts(*words)
+            self.assertEqual((done.returncode, said in done.stderr), (code, True), done.stderr)
 
 
 class Shares(unittest.TestCase):

@@ -1,0 +1,144 @@
+"""The main part of launch/run: texts from a job that survives lost machines, without a server."""
+import asyncio
+import json
+import os
+import signal
+import sys
+
+from common import files
+from common.files import reading
+from common.problem import Problem
+
+from . import admission, job, plans, protocol, start_checks
+from .http_request import HttpError
+from .metrics import Metrics
+from .terminal import Terminal
+
+INTERRUPTED, REFUSED, LOST = 130, 2, 3
+
+
+def prompts_of(flags):
+    """[prompt]. Raises Problem."""
+    if flags.file is None:
+        return [flags.prompt]
+    start_checks.require_file(flags.file, 'a file with a prompt')
+    with reading(flags.file, 'check its permissions', 1):
+        text = flags.file.read_text(errors='surrogateescape')
+    if flags.file.suffix != '.jsonl':
+        return [text]
+    prompts = []
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            prompts += [json.loads(line)['prompt']] if line.strip() else []
+        except (ValueError, TypeError, KeyError):
+            raise Problem(f'{flags.file}, line {number}: no JSON object with a "prompt"', REFUSED) from None
+    if not prompts:
+        raise Problem(f'{flags.file} has no prompt', REFUSED)
+    return prompts
+
+
+class Text:
+    """A text that grows. `result`: what the JSON says of it, when it is complete."""
+
+    def __init__(self, generation, inbox):
+        self.generation, self.inbox = generation, inbox
+        self.text, self.ids, self.result = '', [], None
+
+    async def next_piece(self):
+        """More of the text; None: it is complete. Raises HttpError."""
+        await self.inbox.wait()
+        _, message = self.inbox.take()
+        if message['is'] == 'text':
+            self.text, self.ids = self.text + message['text'], self.ids + message['ids']
+            return message['text']
+        if message['is'] != 'done':
+            if message['is'] in protocol.ENDS:
+                raise HttpError(500, message.get('why') or message.get('message') or 'the engine failed')
+            return ''
+        usage, its = protocol.usage_of(message), self.generation
+        seconds, more = its.end - (its.first or its.end), max(usage['completion'] - 1, 0)
+        self.result = {'text': self.text, 'token_ids': self.ids, 'finish_reason': message['reason'], 'prompt_tokens': usage['prompt'],
+                       'generated_tokens': usage['completion'], 'decode_tokens_per_s': more / seconds if seconds and more else None,
+                       'seed': message.get('seed'), 'speculation': message.get('speculation')}
+        return None
+
+
+class Batch:
+    def __init__(self, flags, engine_words):
+        self.flags, self.prompts, self.terminal = flags, prompts_of(flags), Terminal()
+        start_checks.refuse_launchers(os.environ)
+        start_checks.require_file(flags.model, 'a GGUF file')
+        if flags.json and not flags.json.parent.is_dir():
+            raise Problem(f'--json {flags.json}: there is no such folder; choose another place')
+        slots = [] if any(word.partition('=')[0] == '--slots' for word in engine_words) else ['--slots', str(min(8, len(self.prompts)))]
+        self.job = job.Job(plans.plan_of(flags, ['-m', flags.model, *slots, *engine_words]), self.changed, self.terminal.say)
+        metrics = Metrics()
+        self.queue = admission.Queue(self.job, len(self.prompts), metrics)
+        self.job.progress, self.job.idle = metrics.tokens, self.queue.idle
+        self.ready, self.code = asyncio.Event(), None
+
+    def changed(self, its):
+        if its.state == 'loading':
+            self.terminal.loading(its.share)
+        elif its.state == 'ready':
+            self.queue.advance()
+            self.ready.set()
+        elif its.state == 'lost':
+            self.queue.lose(its.end_kind, its.why)
+
+    async def run(self):
+        """Returns the exit code."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self.interrupt)
+        engine = loop.create_task(self.job.run())
+        await asyncio.wait([engine, served := loop.create_task(self.ready.wait())], return_when=asyncio.FIRST_COMPLETED)
+        if not self.ready.is_set():
+            served.cancel()
+            return self.code or self.start_failed(await engine)
+        try:
+            results = await self.texts()
+        except HttpError as error:
+            if self.code is None:
+                self.terminal.say(f'run: {error}')
+                self.code = REFUSED
+            results = None
+        self.job.stop() if results else self.job.lose('it is over', 'ending')
+        await engine
+        if results:
+            self.write(results)
+        return self.code or 0
+
+    def start_failed(self, code):
+        return code if code in (1, 2, 3) else LOST
+
+    def interrupt(self):
+        self.code = INTERRUPTED
+        self.job.lose('interrupted', 'ending')
+
+    async def texts(self):
+        """The results, in order; each is printed as soon as those before it are. Raises HttpError."""
+        sampling, most = {'seed': self.flags.seed}, None if self.flags.predict < 0 else self.flags.predict
+        texts, results, one = [], [], len(self.prompts) == 1
+        for prompt in self.prompts:
+            (generation,), inbox = self.queue.admit([protocol.submit(prompt, sampling, most, self.flags.stop)])
+            texts.append(Text(generation, inbox))
+        for text in texts:
+            while (piece := await text.next_piece()) is not None:
+                if one:
+                    self.say(piece)
+            self.say('\n' if one else json.dumps(text.result, ensure_ascii=False) + '\n')
+            results.append(text.result)
+        return results
+
+    def say(self, text):
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    def write(self, results):
+        if not self.flags.json:
+            return
+        about = {'losses': self.job.losses, 'generations': self.job.generation, 'ranks': len(self.job.ready.get('ranks') or []),
+                 'layout': self.job.ready.get('layout')}
+        value = results[0] | about if len(results) == 1 else about | {'texts': results}
+        files.write_whole(str(self.flags.json), json.dumps(value).encode(), 'choose another place with --json', 1)
