@@ -1,4 +1,4 @@
-"""The main part of launch/run: texts from a job that survives lost machines, without a server."""
+"""The main part of launch/batch: texts from a job that survives lost machines, without a server."""
 import asyncio
 import json
 import os
@@ -100,7 +100,7 @@ class Batch:
             results = await self.texts()
         except HttpError as error:
             if self.code is None:
-                self.terminal.say(f'run: {error}')
+                self.terminal.say(f'batch: {error}')
                 self.code = REFUSED
             results = None
         self.job.stop() if results else self.job.lose('it is over', 'ending')

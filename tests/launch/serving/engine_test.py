@@ -105,7 +105,7 @@ class Batch(unittest.TestCase):
     def test_launch_run_writes_the_texts_of_run(self):
         for words in (), ('--temp', '1.2', '-s', '9', '--stop', 'king'), ('--ranks', '2', '--ignore-eos'):
             flags = ['-m', MODEL, '-p', 'Once upon a time', '-n', '60', '-t', '1', *words]
-            batch = subprocess.run([sys.executable, scene.ROOT / 'launch' / 'run', *flags], capture_output=True, text=True,
+            batch = subprocess.run([sys.executable, scene.ROOT / 'launch' / 'batch', *flags], capture_output=True, text=True,
                                    env=os.environ | {'YAMATA_BUILD': str(PROGRAM.parent)})
             alone = subprocess.run([PROGRAM, 'run', *flags[:8], *(word for word in words if word not in ('--ranks', '2'))],
                                    capture_output=True, text=True)

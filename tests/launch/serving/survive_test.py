@@ -236,10 +236,10 @@ class State(Servers):
 
 
 class Run(Servers):
-    """launch/run."""
+    """launch/batch."""
 
     def run_texts(self, *words, **environment):
-        command = [sys.executable, scene.ROOT / 'launch' / 'run', '-m', f'{self.folder}/model.gguf', '--json', f'{self.folder}/json']
+        command = [sys.executable, scene.ROOT / 'launch' / 'batch', '-m', f'{self.folder}/model.gguf', '--json', f'{self.folder}/json']
         command += words
         return subprocess.run(command, capture_output=True, text=True, timeout=scene.LATEST_S, env=os.environ | environment | {
             'YAMATA_BUILD': str(self.folder), 'ENGINE_STARTS': str(self.starts), 'PATH': f'{self.folder}/bin:{os.environ["PATH"]}'})
