@@ -236,17 +236,20 @@ class Once(unittest.TestCase):
         mpirun.parent.mkdir()
         mpirun.write_text(f'#!/bin/sh\necho "$@" >"{self.folder}/words"\nexec "{self.folder}/yamata" engine\n')
         mpirun.chmod(0o755)
+        scontrol = mpirun.with_name('scontrol')
+        scontrol.write_text('#!/bin/sh\n[ "$*" = "show hostnames n[1-4]" ] && printf "n1\\nn2\\nn3\\nn4\\n"\n')
+        scontrol.chmod(0o755)
         batch = subprocess.Popen([scene.ROOT / 'launch' / 'slurm', 'serve', '-m', f'{self.folder}/model.gguf', '--port', '0'], text=True,
                                  stderr=subprocess.PIPE, cwd=scene.ROOT, env=os.environ | {
                                      'YAMATA_BUILD': self.folder, 'PATH': f'{mpirun.parent}:{os.environ["PATH"]}', 'SLURM_JOB_ID': '1',
-                                     'SLURM_JOB_NUM_NODES': '4', 'SLURM_SUBMIT_DIR': str(scene.ROOT)})
+                                     'SLURM_JOB_NODELIST': 'n[1-4]', 'SLURM_SUBMIT_DIR': str(scene.ROOT)})
         while 'curl' not in (line := batch.stderr.readline()):
             self.assertTrue(line)
         batch.send_signal(signal.SIGTERM)
         self.assertEqual(batch.wait(scene.LATEST_S), 0)
         batch.stderr.close()
         words = pathlib.Path(self.folder, 'words').read_text()
-        self.assertIn('--map-by node -np 4', words)
+        self.assertRegex(words, '--hostfile [^ ]+/hosts --map-by node -np 4')
 
     def test_an_engine_that_cannot_load_ends_it_with_its_code(self):
         process = scene.start(self.folder, '--broken')
