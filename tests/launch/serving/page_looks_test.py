@@ -130,6 +130,20 @@ class Looks(PageCase):
         self.server.tokens += 1000000  # of other texts
         self.browser.until(f"Number({self.figure('Tokens/s')}) > 1000")
 
+    def test_a_loss_is_counted_and_the_machines_that_are_left_are_shown(self):
+        self.server.metrics = 'yamata_machines 4\nyamata_machines_here 4\nyamata_engine_generation 1\nyamata_ready 1\n'
+        self.write('slow please')
+        self.browser.until(f"{self.figure('Answers in progress')} === '1 of 1'")
+        self.assertIsNone(self.browser.value(self.figure('Machines')))
+        self.server.metrics = ('yamata_machines 4\nyamata_machines_here 3\nyamata_losses_total 1\nyamata_engine_generation 2\n'
+                               'yamata_ready 1\n')
+        ranks = PROPS['ranks']
+        self.addCleanup(PROPS.__setitem__, 'ranks', ranks)
+        PROPS['ranks'] = ranks[:2]
+        for name, value in (('Machines', '3 of 4'), ('Losses survived', '1')):
+            self.browser.until(f"{self.figure(name)} === '{value}'")
+        self.browser.until("document.querySelectorAll('#machines li').length === 2")
+
     def test_in_a_narrow_window_the_cluster_covers_the_chat_only_while_one_looks_at_it(self):
         shown = "!document.querySelector('#cluster').hidden"
         self.assertTrue(self.browser.value(shown))

@@ -2,7 +2,7 @@
 
 const HISTORY = 60, RATE_MS = 5000;
 const rates = [], samples = [];
-let timer = 0, ready = false;
+let timer = 0, ready = false, shownEngine = '';
 
 /** The first and last layer of a rank, from "0-9", "3" or ""; null: it holds none. */
 function layersOf(rank) {
@@ -79,6 +79,14 @@ function slotFigures(slots, metrics) {
   return parts;
 }
 
+/** What was lost so far, and is missing now. */
+function lossFigures({yamata_machines: all, yamata_machines_here: here, yamata_losses_total: losses}) {
+  const parts = [];
+  if (here < all) parts.push(figure('Machines', `${here} of ${all}`));
+  if (losses) parts.push(figure('Losses survived', String(losses)));
+  return parts;
+}
+
 function showFigures(slots, metrics) {
   const busy = slots.filter(slot => slot.is_processing), parts = [];
   if (metrics.yamata_completion_tokens_total !== undefined) {
@@ -96,7 +104,7 @@ function showFigures(slots, metrics) {
     meter.classList.add('meter');
     parts.push(figure('Guesses accepted', `${Math.round(100 * accepted / guesses)} % of ${guesses}`, meter));
   }
-  $('figures').replaceChildren(...parts, ...slotFigures(slots, metrics));
+  $('figures').replaceChildren(...parts, ...slotFigures(slots, metrics), ...lossFigures(metrics));
 }
 
 /** Says how far the answer is. */
@@ -121,8 +129,11 @@ async function showState() {
   const [slots, metrics] = await Promise.all([call('slots', {quiet: true}).then(response => response.json()),
     call('metrics', {quiet: true}).then(response => response.text())]);
   if (!ready) return false; // the server has gone since
-  showFigures(slots, readMetrics(metrics));
+  const figures = readMetrics(metrics), engine = `${figures.yamata_engine_generation} ${figures.yamata_ready}`;
+  showFigures(slots, figures);
   showProgress(slots);
+  if (shownEngine && shownEngine !== engine) await describe(); // over other machines than before
+  shownEngine = engine;
   return slots.some(slot => slot.is_processing) || rates.at(-1) > 0;
 }
 
