@@ -30,7 +30,8 @@ class Fault:
         self.outage_s = round(draw.uniform(0.2, 2), 2)
 
     def describe(self):
-        return f'{self.kind} n{self.host}' + (f' for {self.outage_s} s' if self.kind == 'short outage' else '')
+        whom = '' if self.kind.endswith('mpirun') else f' n{self.host}'
+        return self.kind + whom + (f' for {self.outage_s} s' if self.kind == 'short outage' else '')
 
     def strike(self, server):
         host = server.cluster.hosts[self.host]

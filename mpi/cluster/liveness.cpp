@@ -29,6 +29,7 @@ void Liveness::watch(int rank, Clock::time_point now) {
 void Liveness::shorten_deadlines(std::chrono::milliseconds deadline, Clock::time_point now) {
   if (deadline >= deadline_) return;
   deadline_ = deadline;
+  timeout_ = "--serving-timeout";
   for (Peer& peer : peers_) {
     peer.deadline = std::min(peer.deadline, deadline);
     peer.last = std::max(peer.last, now);
@@ -128,22 +129,21 @@ Liveness::SilentPeers Liveness::silent_peers() const {
 std::string Liveness::isolation_text(int own, std::chrono::milliseconds silence, std::optional<bool> reaches_launcher) const {
   if (reaches_launcher == false) {
     return fmt::format(
-        "{} has heard no other rank for {:g} s: it is cut off; look at that machine's network (or, on a slow link, raise "
-        "--timeout)",
-        named(own), seconds(silence));
+        "{} has heard no other rank for {:g} s: it is cut off; look at that machine's network (or, on a slow link, raise {})", named(own),
+        seconds(silence), timeout_);
   }
   const SilentPeers others = silent_peers();
   const bool several = others.count > 1;
   if (reaches_launcher == true) {
     return fmt::format(
         "{} {} been silent for {:g} s: {} stopped, dead or cut off, or {} was cut off for a while; look at {} (or, on a slow "
-        "link, raise --timeout)",
-        others.names, several ? "have" : "has", seconds(silence), several ? "they are" : "it is", named(own), others.machines);
+        "link, raise {})",
+        others.names, several ? "have" : "has", seconds(silence), several ? "they are" : "it is", named(own), others.machines, timeout_);
   }
   return fmt::format(
       "{} has heard no other rank for {:g} s: it is cut off, or {} {} stopped, dead or cut off; look at all these machines "
-      "(or, on a slow link, raise --timeout)",
-      named(own), seconds(silence), others.names, several ? "are" : "is");
+      "(or, on a slow link, raise {})",
+      named(own), seconds(silence), others.names, several ? "are" : "is", timeout_);
 }
 
 std::string Liveness::silence_text(int rank, int own, const ReachesLauncher& reaches_launcher) const {
@@ -162,8 +162,8 @@ std::string Liveness::silence_text_of_one(int rank, int own) const {
                      seconds(peer.deadline), or_raise_timeout(peer));
 }
 
-const char* Liveness::or_raise_timeout(const Peer& peer) const {
-  return peer.deadline < deadline_ ? "" : " (or, on a slow link, raise --timeout)";
+std::string Liveness::or_raise_timeout(const Peer& peer) const {
+  return peer.deadline < deadline_ ? "" : fmt::format(" (or, on a slow link, raise {})", timeout_);
 }
 
 bool Liveness::Progress::stalled(Clock::time_point now, bool work_open, std::uint64_t steps_now, std::chrono::milliseconds deadline) {
@@ -218,8 +218,8 @@ void Liveness::throw_stalled(const wire::Heartbeat& own, const std::vector<std::
   const auto exists = [&](int rank) { return rank >= 0 && rank < std::ssize(peers_); };
   const auto cut = [&](int rank, const char* what, int other) {
     return RankLost(other, fmt::format("{} has waited {:g} s for {} of {}: the link between them is cut; look at the network (or, on slow "
-                                       "links, raise --timeout)",
-                                       named(rank), seconds(deadline_), what, named(other)));
+                                       "links, raise {})",
+                                       named(rank), seconds(deadline_), what, named(other), timeout_));
   };
   // In a group, a rank may wait for one that waits itself: the last of them, or the first two that wait for each other, know the reason.
   const auto last_that_waits = [&](int rank) {
@@ -239,19 +239,19 @@ void Liveness::throw_stalled(const wire::Heartbeat& own, const std::vector<std::
     }
     for (const int rank : stages[s]) {
       if (state(rank).activity != wire::Activity::kComputing) continue;
-      throw RankLost(rank, fmt::format("{} has computed for {:g} s without an end; is its machine overloaded? (or raise --timeout)",
-                                       named(rank), seconds(deadline_)));
+      throw RankLost(rank, fmt::format("{} has computed for {:g} s without an end; is its machine overloaded? (or raise {})", named(rank),
+                                       seconds(deadline_), timeout_));
     }
   }
   throw ClusterError(
-      fmt::format("no rank has made progress for {:g} s; look at the network (or, on slow links, raise --timeout)", seconds(deadline_)));
+      fmt::format("no rank has made progress for {:g} s; look at the network (or, on slow links, raise {})", seconds(deadline_), timeout_));
 }
 
 std::string Liveness::cut_text(int rank, int other, std::chrono::milliseconds silence) const {
   return fmt::format(
       "{} and {} have not heard each other for {:g} s, but others hear both: the link between them is cut; look at the "
-      "network (or, on slow links, raise --timeout)",
-      named(rank), named(other), seconds(silence));
+      "network (or, on slow links, raise {})",
+      named(rank), named(other), seconds(silence), timeout_);
 }
 
 std::string Liveness::named(int rank) const { return fmt::format("rank {}{}", rank, host_suffix(rank)); }

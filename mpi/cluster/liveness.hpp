@@ -126,12 +126,13 @@ class Liveness {
   bool misses_a_peer(Clock::time_point now) const;
   /// "rank R (host)".
   std::string named(int rank) const;
-  const char* or_raise_timeout(const Peer& peer) const;
+  std::string or_raise_timeout(const Peer& peer) const;
   std::string cut_text(int rank, int other, std::chrono::milliseconds silence) const;
   std::optional<std::pair<int, int>> cut_link(const std::vector<std::vector<int>>& stages) const;
   [[noreturn]] void throw_stalled(const wire::Heartbeat& own, const std::vector<std::vector<int>>& stages) const;
   std::vector<Peer> peers_;
   std::chrono::milliseconds deadline_;
+  const char* timeout_ = "--timeout";  // the flag that sets the deadline
   Clock::time_point next_send_{};
   Progress all_;
   std::uint64_t parts_ = 0;

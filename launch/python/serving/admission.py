@@ -49,6 +49,7 @@ class Queue:
     def __init__(self, engine, most, metrics):
         self.engine, self.most, self.metrics, self.journal = engine, most, metrics, None
         self.waiting, self.again, self.running, self.stopped = collections.deque(), collections.deque(), [], False
+        self.closed = False  # nothing more is admitted
 
     def slots(self):
         return max(1, int(self.engine.ready.get('slots') or 1))
@@ -72,7 +73,7 @@ class Queue:
 
     def require_engine(self):
         """Raises HttpError (503) if nothing is admitted now."""
-        if self.engine.state in ('ready', 'recovering') and not self.engine.waits_too_long():
+        if self.engine.state in ('ready', 'recovering') and not self.engine.waits_too_long() and not self.closed:
             return
         why = {'loading': 'the model is still loading', 'recovering': self.engine.note}.get(self.engine.state, 'the server is ending')
         raise HttpError(503, why, headers=[('retry-after', '2')])

@@ -17,21 +17,30 @@ from .terminal import Terminal
 INTERRUPTED, REFUSED, LOST = 130, 2, 3
 
 
+def is_prompt(value):
+    return isinstance(value, str) or isinstance(value, list) and all(type(token) is int for token in value)
+
+
 def prompts_of(flags):
-    """[prompt]. Raises Problem."""
+    """[{"prompt": …}], with the other fields of a line. Raises Problem."""
     if flags.file is None:
-        return [flags.prompt]
+        return [{'prompt': flags.prompt}]
     start_checks.require_file(flags.file, 'a file with a prompt')
     with reading(flags.file, 'check its permissions', 1):
         text = flags.file.read_text(errors='surrogateescape')
     if flags.file.suffix != '.jsonl':
-        return [text]
+        return [{'prompt': text}]
     prompts = []
     for number, line in enumerate(text.splitlines(), 1):
         try:
-            prompts += [json.loads(line)['prompt']] if line.strip() else []
-        except (ValueError, TypeError, KeyError):
-            raise Problem(f'{flags.file}, line {number}: no JSON object with a "prompt"', REFUSED) from None
+            value = json.loads(line) if line.strip() else None
+        except ValueError:
+            value = {}
+        if value is None:
+            continue
+        if not isinstance(value, dict) or not is_prompt(value.get('prompt')):
+            raise Problem(f'{flags.file}, line {number}: no JSON object with a "prompt", a text or token ids', REFUSED)
+        prompts.append(value)
     if not prompts:
         raise Problem(f'{flags.file} has no prompt', REFUSED)
     return prompts
@@ -40,8 +49,8 @@ def prompts_of(flags):
 class Text:
     """A text that grows. `result`: what the JSON says of it, when it is complete."""
 
-    def __init__(self, generation, inbox):
-        self.generation, self.inbox = generation, inbox
+    def __init__(self, asked, generation, inbox):
+        self.asked, self.generation, self.inbox = asked, generation, inbox
         self.text, self.ids, self.result = '', [], None
 
     async def next_piece(self):
@@ -57,9 +66,11 @@ class Text:
             return ''
         usage, its = protocol.usage_of(message), self.generation
         seconds, more = its.end - (its.first or its.end), max(usage['completion'] - 1, 0)
-        self.result = {'text': self.text, 'token_ids': self.ids, 'finish_reason': message['reason'], 'prompt_tokens': usage['prompt'],
-                       'generated_tokens': usage['completion'], 'decode_tokens_per_s': more / seconds if seconds and more else None,
-                       'seed': message.get('seed'), 'speculation': message.get('speculation')}
+        others = {name: value for name, value in self.asked.items() if name != 'prompt'}
+        self.result = others | {
+            'text': self.text, 'token_ids': self.ids, 'finish_reason': message['reason'], 'prompt_tokens': usage['prompt'],
+            'generated_tokens': usage['completion'], 'decode_tokens_per_s': more / seconds if seconds and more else None,
+            'seed': message.get('seed'), 'speculation': message.get('speculation')}
         return None
 
 
@@ -68,8 +79,8 @@ class Batch:
         self.flags, self.prompts, self.terminal = flags, prompts_of(flags), Terminal()
         start_checks.refuse_launchers(os.environ)
         start_checks.require_file(flags.model, 'a GGUF file')
-        if flags.json and not flags.json.parent.is_dir():
-            raise Problem(f'--json {flags.json}: there is no such folder; choose another place')
+        if flags.json and (flags.json.is_dir() or not flags.json.parent.is_dir()):
+            raise Problem(f'--json {flags.json}: it is a folder, or in one that does not exist; choose another place')
         slots = [] if any(word.partition('=')[0] == '--slots' for word in engine_words) else ['--slots', str(min(8, len(self.prompts)))]
         self.job = job.Job(plans.plan_of(flags, ['-m', flags.model, *slots, *engine_words]), self.changed, self.terminal.say)
         metrics = Metrics()
@@ -110,7 +121,9 @@ class Batch:
         return self.code or 0
 
     def start_failed(self, code):
-        return code if code in (1, 2, 3) else LOST
+        if code not in (1, 2):
+            self.terminal.say(f'batch: the job was lost before it began ({self.job.why}); start again')
+        return code if code in (1, 2) else LOST
 
     def interrupt(self):
         self.code = INTERRUPTED
@@ -120,9 +133,9 @@ class Batch:
         """The results, in order; each is printed as soon as those before it are. Raises HttpError."""
         sampling, most = {'seed': self.flags.seed}, None if self.flags.predict < 0 else self.flags.predict
         texts, results, one = [], [], len(self.prompts) == 1
-        for prompt in self.prompts:
-            (generation,), inbox = self.queue.admit([protocol.submit(prompt, sampling, most, self.flags.stop)])
-            texts.append(Text(generation, inbox))
+        for asked in self.prompts:
+            (generation,), inbox = self.queue.admit([protocol.submit(asked['prompt'], sampling, most, self.flags.stop)])
+            texts.append(Text(asked, generation, inbox))
         for text in texts:
             while (piece := await text.next_piece()) is not None:
                 if one:

@@ -48,6 +48,8 @@ class Service:
             self.terminal.loading(its.share)
         elif its.state == 'ready':
             self.queue.advance() if self.served else self.start(self.begin_serving())
+            if self.queue.closed:
+                self.queue.drain()
         elif its.state == 'lost':
             self.queue.lose(its.end_kind, its.why)
 
@@ -70,10 +72,13 @@ class Service:
 
     def interrupt(self):
         self.interrupts += 1
-        if self.interrupts == 1 and self.queue.running:
+        recovers = self.engine.state == 'recovering' and not self.queue.idle()
+        if self.interrupts == 1 and (self.queue.running or recovers):
             self.terminal.say('open requests finish; Ctrl-C again cancels them')
         if self.interrupts == 1 and self.engine.state in ('ready', 'stopping'):
             self.queue.drain()
+        elif self.interrupts == 1 and recovers:
+            self.queue.closed = True
         else:
             self.engine.lose('the server is ending', 'ending')
 

@@ -37,9 +37,12 @@ def cause_of(line):
     return found[1] if found else ''
 
 
-def launcher_words(mpirun_words, ssh_config=None):
-    """Parameters of mpirun with which a job ends, and another begins, quickly; those that `mpirun_words` has are not changed."""
+def launcher_words(mpirun_words, ssh_config=None, shared=None):
+    """Parameters of mpirun with which a job ends, and another begins, quickly; those that `mpirun_words` has are not changed. `shared`: the
+    folder for memory that ranks share, if all are on this machine."""
     wanted = {'odls_base_sigkill_timeout': '0', 'plm_rsh_no_tree_spawn': '1'}
+    if shared:
+        wanted['btl_vader_backing_directory'] = str(shared)
     if 'plm_rsh_agent' not in mpirun_words:
         wanted['plm_rsh_args'] = '-o BatchMode=yes -o ConnectTimeout=2' + (f' -F {ssh_config}' if ssh_config else '')
     own = [word for name, value in wanted.items() if name not in mpirun_words for word in ('--mca', name, value)]
@@ -106,7 +109,7 @@ class Engine:
             errors.cancel()
             self.output.close()
             killed = self.code is not None and self.code < 0
-            self.lose(f'it was killed by signal {-self.code}' if killed else 'the engine has ended')
+            self.lose(f'{os.path.basename(self.command[0])} was killed by signal {-self.code}' if killed else 'the engine has ended')
         return self.code
 
     def take_line(self, data):
@@ -120,7 +123,8 @@ class Engine:
     async def read_errors(self):
         while data := await self.process.stderr.readline():
             line = data.decode(errors='replace').rstrip('\n')
-            self.said(line)
+            if self.state != 'lost':  # then it is mpirun's noise
+                self.said(line)
             self.last_error = line
             self.cause = self.cause or cause_of(line)
             if DAEMON_LOST.search(line) and self.state != 'loading':
@@ -231,16 +235,17 @@ class Engine:
                 os.kill(pid, signal.SIGKILL)
 
     async def cut(self):
-        """Ends what is lost."""
-        await self.end(CUT_S)
+        """Ends what is lost. An mpirun that is ending the job already may crash at a signal to do so."""
+        await self.end(CUT_S, asks=False)
 
-    async def end(self, patience_s=KILL_S):
+    async def end(self, patience_s=KILL_S, asks=True):
         """Ends it within so many seconds, whatever it does."""
         if self.process is None or self.process.returncode is not None:
             return
         self.close_input()
         with contextlib.suppress(OSError):
-            self.process.send_signal(signal.SIGTERM)
+            if asks:
+                self.process.send_signal(signal.SIGTERM)
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self.process.wait(), patience_s)
         self.kill()

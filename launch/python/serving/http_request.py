@@ -7,7 +7,8 @@ import math
 BODY_BYTES = 32 << 20
 PIECE_S = 30  # longest wait for the next piece of a body
 KINDS = {400: 'invalid_request_error', 401: 'authentication_error', 403: 'permission_error', 404: 'not_found_error',
-         405: 'invalid_request_error', 408: 'timeout_error', 413: 'invalid_request_error', 415: 'invalid_request_error',
+         405: 'invalid_request_error', 409: 'invalid_request_error', 422: 'invalid_request_error',
+         408: 'timeout_error', 413: 'invalid_request_error', 415: 'invalid_request_error',
          429: 'rate_limit_error', 501: 'not_implemented_error'}
 
 

@@ -1,6 +1,7 @@
 """The engine that serves, and after a loss the next one, over the machines that are left: a job of several generations."""
 import asyncio
 import contextlib
+import os
 import pathlib
 import shutil
 import tempfile
@@ -10,6 +11,8 @@ from . import engine, machines, shares
 from .engine import Engine
 from .http_request import HttpError
 
+PREFIX = 'yamata-serve-'
+SHARED_MEMORY = '/dev/shm' if os.path.isdir('/dev/shm') else tempfile.gettempdir()
 TICK_S = 1.0
 LEAST_START_S = 10  # a later generation may take so long to start, or three times as long as the slowest so far; then it must get on
 START_FACTOR = 3
@@ -18,13 +21,22 @@ LONGEST_PAUSE_S = 30
 PATIENCE_S = 60  # so long new requests wait while it recovers
 
 
+def temporary(where):
+    """A folder of this process. Those of processes that were killed are removed."""
+    for path in pathlib.Path(where).glob(f'{PREFIX}*'):
+        owner = path.name.removeprefix(PREFIX).partition('-')[0]
+        if owner.isdigit() and not os.path.exists(f'/proc/{owner}'):
+            shutil.rmtree(path, ignore_errors=True)
+    return pathlib.Path(tempfile.mkdtemp(prefix=f'{PREFIX}{os.getpid()}-', dir=where))
+
+
 def names(machines):
     return ', '.join(machine.name for machine in machines)
 
 
 class Plan:
-    """What an engine is started with. `command_for(words, hostfile)` makes the command; `words`: the flags of the engine. `names_folder`:
-    the command says where temporary files are."""
+    """What an engine is started with. `command_for(words, hostfile, shared)` makes the command; `words`: the flags of the engine.
+    `names_folder`: the command says where temporary files are."""
 
     def __init__(self, command_for, words, hosts, names_folder=False):
         self.command_for, self.words, self.hosts, self.names_folder = command_for, words, hosts, names_folder
@@ -51,7 +63,7 @@ class Job:
         self.plan, self.changed, self.said = plan, changed, said
         self.progress, self.idle = lambda: 0, lambda: True
         self.hosts = plan.hosts
-        self.folder = None  # for temporary files
+        self.folder, self.shared = None, None  # for temporary files and shared memory
         self.state, self.ready, self.engine, self.generation = 'loading', {}, None, 0
         self.why, self.end_kind, self.note, self.since = '', 'lost', '', None
         self.ended = asyncio.Event()  # there is no further generation
@@ -71,7 +83,7 @@ class Job:
 
     async def run(self):
         """Returns the exit code of the last generation."""
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix='yamata-serve-'))
+        self.folder, self.shared = temporary(tempfile.gettempdir()), temporary(SHARED_MEMORY)
         try:
             while True:
                 self.engine = made = self.make_engine()
@@ -89,7 +101,8 @@ class Job:
         finally:
             if self.watch:
                 self.watch.cancel()
-            shutil.rmtree(self.folder, ignore_errors=True)
+            for folder in self.folder, self.shared:
+                shutil.rmtree(folder, ignore_errors=True)
 
     async def finish(self, made, running):
         """The exit code of the last generation."""
@@ -101,8 +114,9 @@ class Job:
     def make_engine(self):
         self.generation += 1
         self.began = time.monotonic()
-        words, hostfile, folder = self.plan.words, None, self.folder / str(self.generation)
-        folder.mkdir()
+        words, hostfile, folder, shared = self.plan.words, None, *(its / str(self.generation) for its in (self.folder, self.shared))
+        for its in folder, shared:
+            its.mkdir()
         if self.hosts:
             here = self.hosts.here()
             if len(here) < len(self.hosts.all):
@@ -112,7 +126,7 @@ class Job:
             hostfile = folder / 'hosts'
             hostfile.write_text(machines.hostfile(here))
             self.order = [machine.name for machine in here]
-        made = Engine(self.plan.command_for(words, hostfile), self.engine_changed, self.said,
+        made = Engine(self.plan.command_for(words, hostfile, shared), self.engine_changed, self.said,
                       None if self.plan.names_folder else folder)
         made.last_number = self.engine.last_number if self.engine else 0
         return made
@@ -189,7 +203,8 @@ class Job:
         await made.cut()
         await asyncio.wait([running], timeout=1)
         running.cancel()
-        shutil.rmtree(self.folder / str(self.generation), ignore_errors=True)
+        for folder in self.folder, self.shared:
+            shutil.rmtree(folder / str(self.generation), ignore_errors=True)
         with contextlib.suppress(asyncio.CancelledError, OSError):
             await running
 

@@ -87,4 +87,5 @@ def end_error(kind, why, remedy='start the server again'):
 def usage_of(message):
     """{prompt, cached, completion} tokens of a `done`."""
     usage = message.get('usage') or {}
-    return {name: usage.get(f'{name}_tokens', 0) for name in ('prompt', 'cached', 'completion')}
+    its = {name: usage.get(f'{name}_tokens', 0) for name in ('prompt', 'cached', 'completion')}
+    return its | {'cached': min(its['cached'], its['prompt'])}  # behind a kept text, some of that may have been in the cache, too

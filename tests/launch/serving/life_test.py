@@ -160,6 +160,15 @@ class Once(unittest.TestCase):
         self.assertEqual(code, 0)
         self.assertEqual(self.error_of(client)['code'], 'server_ending')
 
+    def test_a_signal_while_it_recovers_lets_requests_finish(self):
+        server = self.run_server()
+        client = self.busy_client(server, '«slow»«gone 30»', max_tokens=60, temperature=0)
+        while 'is lost' not in (line := server.process.stderr.readline()):
+            self.assertTrue(line)
+        server.process.send_signal(signal.SIGINT)
+        self.assertIn('"finish_reason":"length"', self.rest_of(client))
+        self.assertEqual(server.process.wait(scene.LATEST_S), 0)
+
     def test_requests_that_come_while_it_ends_are_refused(self):
         server = self.run_server()
         self.busy_client(server)

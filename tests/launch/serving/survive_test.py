@@ -135,13 +135,13 @@ class Survive(Servers):
     def test_what_is_asked_while_it_recovers_waits_and_is_answered(self):
         server = self.run_server(hosts=False)
         with server.socket() as client:
-            client.sendall(scene.request({'messages': [{'role': 'user', 'content': '«gone 2»'}], 'max_tokens': 20}))
+            client.sendall(scene.request({'messages': [{'role': 'user', 'content': '«say»There is more to say«end»«gone 2»'}]}))
             while server.ask('GET', '/health').json()['generation'] < 2:
                 pass
             tokens = server.ask('POST', '/tokenize', {'content': 'x'})
             self.assertEqual((tokens.status, tokens.json()), (200, {'tokens': [120]}))
             self.assertEqual(server.chat('Hello').status, 200)
-            self.assertIn(b'"completion_tokens":20', self.body_of(client))
+            self.assertIn(b'There is more to say', self.body_of(client))
 
     def test_metrics_count_losses_and_machines(self):
         server = self.run_server()
@@ -256,11 +256,16 @@ class Run(Servers):
     def test_many_prompts_come_in_their_order(self):
         prompts = self.folder / 'prompts.jsonl'
         texts = ['«slow»«gone 9»', 'short', '«say»one«end»']
-        prompts.write_text(''.join(json.dumps({'prompt': text}) + '\n' for text in texts))
+        prompts.write_text('\n'.join(json.dumps({'prompt': text, 'id': text}) + '\n' for text in texts))
         done = self.run_texts('-f', str(prompts), '-n', '30', ENGINE_SLOTS='3')
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual((done.returncode, [len(line['token_ids']) for line in lines], lines[2]['text']), (0, [30, 30, 3], 'one'))
+        self.assertEqual([line['id'] for line in lines], texts)
         self.assertEqual(json.loads((self.folder / 'json').read_text())['texts'], lines)
+        for line in '{"prompt": 7}', '{"text": "x"}', '[1]', 'x':
+            prompts.write_text('{"prompt": "a"}\n' + line)
+            done = self.run_texts('-f', str(prompts))
+            self.assertEqual((done.returncode, done.stdout, 'line 2: no JSON object' in done.stderr), (2, '', True), done.stderr)
 
     def test_what_cannot_run_says_why(self):
         for words, code, said in ((['-p', 'x', '--broken'], 2, 'yamata: the file is damaged'), ([], 1, 'name a prompt'),

@@ -91,6 +91,7 @@ TEST_F(LivenessTest, ShorterDeadlines_areCountedFromNow) {
   EXPECT_EQ(blame([&] { pass(milliseconds(2500), {1}); }), "nobody");
   const std::string text = blame([&] { pass(seconds(1), {1}); });
   EXPECT_EQ(text.find("rank 2 (host2) has been silent for 3 s"), 0u) << text;
+  EXPECT_NE(text.find("raise --serving-timeout"), std::string::npos) << text;
 }
 
 TEST_F(LivenessTest, ShorterDeadline_alsoHoldsForWorkWithoutProgress_butALongerOneForNothing) {
