@@ -185,7 +185,8 @@ class Queue:
             self.take((self.again or self.waiting).popleft(), {'is': kind, 'why': why})
 
     def drain(self):
-        """Takes no more requests; when those that it has are sent, the engine is told to end behind them."""
+        """Takes no more requests; when those that it has are sent, the engine is told to end behind them. After a loss, again."""
+        self.closed, self.stopped = True, False
         if self.engine.state == 'ready':
             self.engine.drain()
             self.advance()

@@ -92,7 +92,7 @@ class Batch:
         if its.state == 'loading':
             self.terminal.loading(its.share)
         elif its.state == 'ready':
-            self.queue.advance()
+            self.queue.drain() if self.queue.closed else self.queue.advance()
             self.ready.set()
         elif its.state == 'lost':
             self.queue.lose(its.end_kind, its.why)
@@ -114,7 +114,11 @@ class Batch:
                 self.terminal.say(f'batch: {error}')
                 self.code = REFUSED
             results = None
-        self.job.stop() if results else self.job.lose('it is over', 'ending')
+        if results:
+            self.queue.closed = True  # if it recovers just now, it ends when it is ready
+            self.queue.drain()
+        else:
+            self.job.lose('it is over', 'ending')
         await engine
         if results:
             self.write(results)

@@ -47,9 +47,8 @@ class Service:
         if its.state == 'loading':
             self.terminal.loading(its.share)
         elif its.state == 'ready':
-            self.queue.advance() if self.served else self.start(self.begin_serving())
-            if self.queue.closed:
-                self.queue.drain()
+            go_on = self.queue.drain if self.queue.closed else self.queue.advance
+            go_on() if self.served else self.start(self.begin_serving())
         elif its.state == 'lost':
             self.queue.lose(its.end_kind, its.why)
 

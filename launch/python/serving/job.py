@@ -137,7 +137,8 @@ class Job:
         if its.state == 'ready' and self.state in ('loading', 'recovering'):
             self.serve(its)
         elif its.state == 'lost':
-            recovers = bool(self.ready) and its.end_kind == 'lost' and not self.ending and self.state != 'stopping'
+            is_over = self.ending or self.state == 'stopping' and self.idle()
+            recovers = bool(self.ready) and its.end_kind == 'lost' and not is_over
             self.take_loss(its) if recovers else self.give_up(its.why, its.end_kind)
         self.changed(self)
 
@@ -346,7 +347,7 @@ class Job:
             await asyncio.sleep(TICK_S / 20)  # the engine's end may come next
 
     def stop(self):
-        self.end()
+        """It ends when nothing is open any more."""
         self.engine.stop()
 
     def drain(self):
