@@ -46,7 +46,7 @@ def name_of(process):
 
 
 def processes(host, name):
-    return [process for process in host.processes() if name_of(process) == name and emulation.runs(process)]
+    return [process for process in host.processes() if name_of(process) == name]
 
 
 def children_of(process):

@@ -13,6 +13,7 @@ import time
 import unittest
 
 from support import DRAFT, PATIENCE, PROGRAM, ROOT, TARGET, emulation, main, some
+from emulation.served import processes
 TIMEOUT_S = 3  # a rank of a busy machine may wait for a core, but not so long
 GENEROUS_S = round(60 * PATIENCE)  # a command that writes nothing for so long, or that goes on with an endless text, counts as hanging
 LINK_RETURN_S = 10  # enough for a link that is repaired at once
@@ -26,17 +27,6 @@ LONG = [*TEXT, *STAGES, '-n', ENDLESS, '-c', '500000']
 @functools.cache
 def text_of(*program):
     return subprocess.run(program, check=True, capture_output=True).stdout
-
-
-def name_of(process):
-    try:
-        return pathlib.Path(f'/proc/{process}/comm').read_text().strip()
-    except OSError:
-        return ''
-
-
-def processes(host, name):
-    return [process for process in host.processes() if name_of(process) == name]
 
 
 def wait_until(condition, limit_s=GENEROUS_S):
