@@ -209,6 +209,7 @@ class Plan:
         self.prompts = list((workload.sources if self.workload else prompts.read_all)(toml['prompts']))
         self.chat = flag_of('', toml, 'chat', False)
         self.check_chat()
+        self.check_surviving()
         self.sweeps = sweeps_of(table_of(toml, 'sweep', '[sweep]'))
         self.ways = [*self.strategies(strategies), *self.programs(programs)]
         self.check_second_turns(strategies, programs)
@@ -245,6 +246,17 @@ class Plan:
             for key in 'format', 'second_turn':
                 if key in table:
                     raise Problem(f'prompts.{name} has a {key}, but chat = true makes a chat of one message; leave one of them out')
+
+    def check_surviving(self):
+        """Raises Problem for what launch/batch cannot do."""
+        for name in [name for _, name, _, launch, _ in self.clusters if clusters.survives(launch)]:
+            if self.yamata != places.named_program():
+                raise Problem(f'clusters.{name}: launch/batch, which survives losses, has its own yamata; leave survive or yamata out')
+            for key in 'chat', 'load':
+                if self.toml.get(key):
+                    raise Problem(f'clusters.{name}: launch/batch, which survives losses, does not do {key}; leave survive or {key} out')
+            if programs := [its for its in self.toml.get('programs', {}) if self.runs_on(its, self.toml['programs'][its], (name, name))]:
+                raise Problem(f"clusters.{name}: only yamata survives losses; name the clusters of programs.{programs[0]}")
 
     def runs_on(self, name, table, cluster):
         """Whether a strategy or program is run on a cluster of clusters_of."""
@@ -318,6 +330,9 @@ class Plan:
             return [*launch, self.yamata, 'engine', '-m', model['target'], *drafting, *more]
         samples = columns['temperature'] > 0 or any(word.split('=')[0] == '--temp' for word in more)
         seed = ['-s', str(columns['seed'])] if samples else []  # greedy decoding warns of a seed
+        if clusters.survives(launch):
+            return [*launch, '-m', model['target'], '-f', '{prompt_file}', '-n', str(columns['tokens']), *seed, '--json', '{json}',
+                    *drafting, '--temp', str(columns['temperature']), *more]
         return [*launch, self.yamata, 'run', '-m', model['target'], *drafting, '-f', '{prompt_file}', '-n', str(columns['tokens']),
                 '--temp', str(columns['temperature']), *seed, *more, '--json', '{json}']
 

@@ -51,7 +51,7 @@ class Text:
 
     def __init__(self, asked, generation, inbox):
         self.asked, self.generation, self.inbox = asked, generation, inbox
-        self.text, self.ids, self.result = '', [], None
+        self.text, self.ids, self.result, self.recovered = '', [], None, False
 
     async def next_piece(self):
         """More of the text; None: it is complete. Raises HttpError."""
@@ -63,9 +63,12 @@ class Text:
         if message['is'] != 'done':
             if message['is'] in protocol.ENDS:
                 raise HttpError(500, message.get('why') or message.get('message') or 'the engine failed')
+            self.recovered |= message['is'] == 'recovering'
             return ''
         usage, its = protocol.usage_of(message), self.generation
-        seconds, more = its.end - (its.first or its.end), max(usage['completion'] - 1, 0)
+        # an engine does not know how long the text took before it
+        seconds = its.end - (its.first or its.end) if self.recovered else (message.get('seconds') or {}).get('text')
+        more = max(usage['completion'] - 1, 0)
         others = {name: value for name, value in self.asked.items() if name != 'prompt'}
         self.result = others | {
             'text': self.text, 'token_ids': self.ids, 'finish_reason': message['reason'], 'prompt_tokens': usage['prompt'],

@@ -71,6 +71,7 @@ class Job:
         self.slowest_start, self.began = 0, 0
         self.order, self.split, self.full = None, None, None  # of the next generation; the ranks of one with all machines
         self.returning, self.returned, self.blamed, self.watch = False, [], None, None
+        self.goes_on = False  # the last generation is lost, and there will be another
         self.is_refused = False  # the last generation could not start for a reason that is no loss, such as too little memory
         self.settled = asyncio.Event()  # it does not recover
         self.settled.set()
@@ -92,7 +93,7 @@ class Job:
                 await asyncio.wait([running, asyncio.create_task(made.over.wait())], return_when=asyncio.FIRST_COMPLETED)
                 limit.cancel()
                 made.lose('it cannot be started')  # unless it is lost already
-                if self.state != 'recovering' or self.ending:
+                if not self.goes_on or self.ending:
                     return await self.finish(made, running)
                 await self.leave(made, running)
                 await self.prepare()
@@ -112,7 +113,7 @@ class Job:
         return await running
 
     def make_engine(self):
-        self.generation += 1
+        self.generation, self.goes_on = self.generation + 1, False
         self.began = time.monotonic()
         words, hostfile, folder, shared = self.plan.words, None, *(its / str(self.generation) for its in (self.folder, self.shared))
         for its in folder, shared:
@@ -138,9 +139,13 @@ class Job:
             self.serve(its)
         elif its.state == 'lost':
             is_over = self.ending or self.state == 'stopping' and self.idle()
-            recovers = bool(self.ready) and its.end_kind == 'lost' and not is_over
+            recovers = its.end_kind == 'lost' and not is_over and (self.ready or self.can_start_without(its))
             self.take_loss(its) if recovers else self.give_up(its.why, its.end_kind)
         self.changed(self)
+
+    def can_start_without(self, its):
+        """Whether the first generation has lost a machine, and others are left."""
+        return its.code not in (0, 1, 2) and bool(self.machine_of(its)) and len(self.hosts.here()) > 1
 
     def serve(self, its):
         if self.state == 'recovering':
@@ -155,15 +160,16 @@ class Job:
             self.watch = asyncio.create_task(self.watch_machines())
 
     def give_up(self, why, kind):
-        self.state, self.why, self.end_kind = 'lost', why, kind
+        self.state, self.why, self.end_kind, self.goes_on = 'lost', why, kind, False
         self.settled.set()
 
     def take_loss(self, its):
         """The engine is lost, or ends because machines are back."""
-        self.since = self.since or time.monotonic()
-        self.settled.clear()
-        if self.returning:
+        self.since, self.goes_on = self.since or time.monotonic(), True
+        if self.ready:
             self.state = 'recovering'
+            self.settled.clear()
+        if self.returning:
             return
         self.losses += 1
         self.fruitless = 0 if self.progress() > self.tokens else self.fruitless + 1
@@ -176,7 +182,6 @@ class Job:
             machine.lose(its.why)
         self.note = f'machine {name} is lost' if name else 'the engine is lost'
         self.last_loss = {'why': its.why, 'machine': name, 'time': int(time.time())}
-        self.state = 'recovering'
         self.said(f'{self.note} ({its.why}); going on with {names(self.hosts.here()) if self.hosts else "another one"}')
 
     def machine_of(self, its):
@@ -225,7 +230,7 @@ class Job:
             self.returning = False
         elif self.is_refused:
             await self.add_machines()
-        else:
+        elif self.ready:  # before, it is unknown whether all could be asked
             await self.drop_silent()
         self.divide()
 
@@ -248,7 +253,7 @@ class Job:
         for _ in range(min(2 ** self.fruitless, LONGEST_PAUSE_S)):
             back = await self.hosts.ask(self.hosts.missing())
             for machine in back:
-                machine.here = True
+                machine.come()
             if back or self.ending:
                 return
             await self.pause(TICK_S)
@@ -264,8 +269,8 @@ class Job:
         self.order = [names[i] for i in order]
 
     async def limit_start(self, made):
-        """Ends the start of a later generation that takes too long and does not get on."""
-        if self.generation == 1:
+        """Ends the start of a later generation that takes too long and does not get on. How long a first one takes is unknown."""
+        if not self.ready:
             return
         state, since = None, self.began
         while made.state == 'loading':
@@ -283,13 +288,13 @@ class Job:
             await asyncio.sleep(TICK_S)
             missing = self.hosts.missing()
             await self.hosts.ask(missing)
-            due = [it for it in missing if it.answers and time.monotonic() - it.answers >= it.patience_s()]
+            due = [machine for machine in missing if machine.is_due()]
             if due and self.state == 'ready' and self.idle():
                 self.take_back(due)
 
     def take_back(self, due):
         for machine in due:
-            machine.here = True
+            machine.come()
         self.settled.clear()
         self.returned, self.returning, self.state, self.since = due, True, 'recovering', time.monotonic()
         self.note = f'back again: {names(due)}'

@@ -4,8 +4,9 @@ import shutil
 import socket
 import time
 
-TAKE_BACK_S = 10   # a machine that was lost answers for so long before it takes part again; twice as long after each further loss
+TAKE_BACK_S = 10   # a machine that was lost answers for so long before it takes part again; twice as long if it is lost again soon
 LONGEST_S = 3600
+SOON = 10          # so many times as long as it had to wait
 CONNECT_S = 1.0
 SSH_PORT = 22
 
@@ -25,19 +26,27 @@ def hostfile(machines):
 
 
 class Machine:
-    """`why`: of its last loss. `answers`: since when it has answered; None: it does not, or nobody has asked. `mute`: it did not answer
-    though it took part, so it cannot be asked whether it lives."""
+    """`why`: of its last loss. `wait_s`: how long it then has to answer. `came`: when it took part again. `answers`: since when it has
+    answered; None: it does not, or nobody has asked. `mute`: it did not answer though it took part, so it cannot be asked whether it
+    lives."""
 
     def __init__(self, name, lines):
         self.name, self.lines = name, lines
         self.here, self.why, self.losses, self.answers, self.mute, self.address = True, '', 0, None, False, None
+        self.wait_s, self.came = 0, time.monotonic()
 
     def lose(self, why):
+        is_soon = self.wait_s and time.monotonic() - self.came < SOON * self.wait_s
+        self.wait_s = min(2 * self.wait_s, LONGEST_S) if is_soon else TAKE_BACK_S
         self.here, self.why, self.answers = False, why, None
         self.losses += 1
 
-    def patience_s(self):
-        return min(TAKE_BACK_S * 2 ** (self.losses - 1), LONGEST_S)
+    def come(self):
+        self.here, self.came = True, time.monotonic()
+
+    def is_due(self):
+        """Whether it has answered for long enough to take part again."""
+        return self.answers is not None and time.monotonic() - self.answers >= self.wait_s
 
     def described(self):
         return {'name': self.name, 'here': self.here, 'losses': self.losses} | ({'why': self.why} if self.why else {})

@@ -9,7 +9,8 @@ EPILOG = ('All other flags are those of `yamata engine`, such as -c, --threads, 
 
 def add_machines(made):
     where = made.add_argument_group('machines (without these: one process on this machine)')
-    where.add_argument('--hostfile', metavar='FILE', help='a rank on each machine of this host file')
+    where.add_argument('--hostfile', metavar='FILE', help='a rank on each machine of this host file; slurm: on each node of '
+                       'the Slurm job')
     where.add_argument('--ranks', type=number(int, 1, 4096), metavar='N', help='so many ranks, on this machine or those of --hostfile')
     where.add_argument('--ssh-config', metavar='FILE', help="ssh's configuration for these machines: users, ports, addresses")
     where.add_argument('--mpirun', metavar='WORDS', default='', help='more words for mpirun, in one argument')

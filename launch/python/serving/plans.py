@@ -17,7 +17,6 @@ def plan_of(flags, words):
         start_checks.require_file(flags.ssh_config, "a configuration of ssh")
     hosts, mpirun_words = None, shlex.split(flags.mpirun)
     if flags.hostfile:
-        start_checks.require_file(flags.hostfile, 'a host file')
         hosts = machines.Machines(start_checks.machines(flags.hostfile), flags.ssh_config)
 
     def command_for(its, hostfile, shared):

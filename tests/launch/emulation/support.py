@@ -40,11 +40,12 @@ class Shard(unittest.TestLoader):
         return super().getTestCaseNames(case)[index::count]
 
 
-def main(name, case):
-    """Runs the tests of a file. If no hosts can be emulated here, `case` is skipped, with the reason, and the exit code is 77."""
+def main(name, *cases):
+    """Runs the tests of a file. If no hosts can be emulated here, `cases` are skipped, with the reason, and the exit code is 77."""
     reason = emulation.why_not()
     if reason:
         print(f'{name}: skipped, {reason}')
-        case.__unittest_skip__, case.__unittest_skip_why__ = True, reason
+        for case in cases:
+            case.__unittest_skip__, case.__unittest_skip_why__ = True, reason
     done = unittest.main(exit=False, warnings='ignore', testLoader=Shard()).result  # a cluster leaves resources to the interpreter to close
     sys.exit(0 if done.wasSuccessful() and not reason else 77 if done.wasSuccessful() else 1)

@@ -2,10 +2,11 @@
 for token as if nothing had happened. Exit code 77 if this machine cannot emulate hosts."""
 import os
 import signal
+import subprocess
 import sys
 import unittest
 
-from support import TARGET, emulation, main
+from support import DRAFT, ROOT, TARGET, emulation, main, some
 from emulation.served import Server, Text, processes
 from faults_test import wait_until
 
@@ -17,16 +18,16 @@ DRAWN = {'temperature': 1.6, 'top_k': 0, 'top_p': 1, 'min_p': 0, 'repeat_penalty
 thorough = unittest.skipUnless(os.environ.get('YAMATA_THOROUGH'), 'only in thorough runs')
 
 
-class SurviveHosts(unittest.TestCase):
-    HOSTS, TOKENS = 3, 300
+class Served(unittest.TestCase):
+    HOSTS, TOKENS, LAYOUT = 3, 300, ['--layer-split', '1,1,1']
 
     @classmethod
     def setUpClass(cls):
         cls.cluster = emulation.Cluster(cls.HOSTS, delay=[0.1], rate=[1000])
         cls.cluster.__enter__()
         cls.addClassCleanup(cls.cluster.__exit__)
-        cls.server = Server(cls.cluster, '-m', str(TARGET), '-t', '1', '-c', '1024', '--layer-split', '1,1,1')
-        cls.addClassCleanup(cls.server.end)
+        cls.server = Server(cls.cluster, '-m', str(TARGET), '-t', '1', '-c', '1024', *cls.LAYOUT)
+        cls.addClassCleanup(lambda: cls.server.process.poll() is None and cls.server.end())
         assert cls.server.wait_until_it_serves(), cls.server.said
         cls.undisturbed = {drawn: cls.ask(drawn).text() for drawn in (False, True)}
         assert len(cls.undisturbed[True]) > 300 and cls.undisturbed[True] != cls.undisturbed[False]
@@ -35,16 +36,27 @@ class SurviveHosts(unittest.TestCase):
     def ask(cls, drawn):
         return Text(cls.server, BODY | (DRAWN if drawn else GREEDY) | {'max_tokens': cls.TOKENS})
 
+    def signal(self, pids, number):
+        self.assertTrue(pids)
+        for pid in pids:
+            os.kill(pid, number)
+
+    def texts_that_are_begun(self):
+        texts = {drawn: self.ask(drawn) for drawn in (False, True)}
+        wait_until(lambda: all(len(text.pieces) > self.TOKENS // 10 for text in texts.values()))
+        return texts
+
+    def assert_right(self, texts):
+        for drawn, text in texts.items():
+            self.assertEqual(text.text(), self.undisturbed[drawn], text.error)
+
+
+class SurviveHosts(Served):
     def victim(self):
         return self.cluster.hosts[1]
 
     def link(self, state):
         emulation.run(['ip', '-n', self.victim().namespace, 'link', 'set', 'eth0', state])
-
-    def signal(self, pids, number):
-        self.assertTrue(pids)
-        for pid in pids:
-            os.kill(pid, number)
 
     def whole_again(self):
         """All machines take part."""
@@ -54,11 +66,10 @@ class SurviveHosts(unittest.TestCase):
         """Two texts at once are those without the fault, which comes in their middle."""
         wait_until(self.whole_again)
         losses = self.server.health()['losses']
-        texts = {drawn: self.ask(drawn) for drawn in (False, True)}
-        wait_until(lambda: all(len(text.pieces) > self.TOKENS // 10 for text in texts.values()))
+        texts = self.texts_that_are_begun()
         fault()
-        for drawn, text in texts.items():
-            self.assertEqual(text.text(), self.undisturbed[drawn], text.error)
+        self.assert_right(texts)
+        for text in texts.values():
             self.assertTrue(any('recovering' in comment for comment in text.comments), text.comments)
         gap = max(text.longest_gap_s() for text in texts.values())
         print(f'{self.id().rpartition(".")[2]}: {gap:.1f} s from the fault to the next token', file=sys.stderr)
@@ -103,5 +114,33 @@ class SurviveHosts(unittest.TestCase):
             wait_until(lambda: len(processes(host, 'yamata')) == 1 and len(processes(host, 'orted')) == 1)
 
 
+class LoseParts(Served):
+    LAYOUT = ['--layer-split', '1,1/1', '-md', str(DRAFT)]
+
+    def test_a_lost_drafter_ends_no_engine(self):
+        texts = self.texts_that_are_begun()
+        self.signal(processes(self.cluster.hosts[2], 'yamata'), signal.SIGKILL)
+        self.assert_right(texts)
+        health = self.server.health()
+        self.assertEqual((health['losses'], health['generation'], health['status']), (0, 1, 'ok'))
+
+    def test_killed_server_leaves_nothing(self):
+        """The last test of this server."""
+        self.texts_that_are_begun()
+        self.server.process.kill()
+        self.server.process.wait()
+        wait_until(lambda: not any(emulation.runs(it) for host in self.cluster.hosts for it in host.processes()))
+
+
+class Random(unittest.TestCase):
+    """launch/faults --serve."""
+
+    def test_random_faults_end_rightly(self):
+        for flags in some(['--seeds', '3,27'], ['--seeds', '1-12'], ['--table', '--seeds', '66,145,158']):
+            with self.subTest(flags=flags):
+                done = subprocess.run([ROOT / 'launch' / 'faults', '--serve', *flags], stderr=subprocess.PIPE, text=True)
+                self.assertEqual(done.returncode, 0, done.stderr)
+
+
 if __name__ == '__main__':
-    main('survive_hosts_test', SurviveHosts)
+    main('survive_hosts_test', SurviveHosts, LoseParts, Random)

@@ -62,6 +62,22 @@ class Plan(unittest.TestCase):
         self.assertEqual(starts['slow'], f'{ROOT}/launch/emulate --hosts 8 --cpu 20 --rate 1gbit --delay 0.1ms --')
         self.assertEqual(starts['queue'], 'srun -N 3 -n 3')
 
+    def test_a_cluster_that_survives_losses_is_started_by_batch(self):
+        safe = 'survive = true\n'
+        toml = strategies('a').replace('yamata = "./fake"\n', '') + \
+            f'[clusters.hosts]\nhostfile = "h.txt"\nmpirun = ["--mca", "x", "1"]\n{safe}[clusters.queue]\nslurm = true\nranks = 3\n{safe}'
+        starts = {run.columns['cluster']: run.command[:run.command.index('-m')] for run in self.expand(toml)}
+        batch = f'{ROOT}/launch/batch'
+        self.assertEqual(starts['hosts'], (batch, '--hostfile', 'h.txt', '--mpirun', '--mca x 1'))
+        self.assertEqual(starts['queue'], (batch, '--hostfile', 'slurm', '--ranks', '3'))
+        for more, said in (('chat = true\n', 'does not do chat; leave survive or chat out'), ('yamata = "x"\n', 'has its own yamata')):
+            with self.assertRaisesRegex(Problem, f'clusters.hosts: launch/batch, which survives losses, {said}'):
+                self.expand(more + toml)
+        with self.assertRaisesRegex(Problem, 'clusters.hosts: only yamata survives losses; name the clusters of programs.other'):
+            self.expand(toml + '[programs.other]\ncommand = "{launch} other {prompt_file}"\n')
+        with self.assertRaisesRegex(Problem, 'with survive, mpirun starts the ranks; leave srun out'):
+            self.expand(toml + 'srun = ["x"]\n')
+
     def test_a_cluster_may_have_some_of_the_strategies(self):
         toml = strategies('a', 'b') + '[clusters.single]\nranks = 2\nstrategies = ["b"]\n'
         self.assertEqual({(run.columns['cluster'], run.columns['strategy']) for run in self.expand(toml)},

@@ -6,9 +6,11 @@ a killed rank, and waits; «named»: it ends as mpirun does; «drop»: the engin
 paused once. ENGINE_SLOTS, ENGINE_CONTEXT and ENGINE_TEMPLATE say what it has; ENGINE_LOADS=wait: it loads until its input ends, hang: for
 ever; ENGINE_IGNORES_SIGTERM; ENGINE_ALIVE_S: how often it says that it lives. Requests are counted from 1: those of ENGINE_PAUSES are
 paused and get another text than they should, at that of ENGINE_DIES the process ends. «lost 5 b»: the process ends behind so many tokens
-of the answer if the host b takes part, and says whose loss it is; «gone 5»: it just ends there, unless it goes on with a kept text.
+of the answer if the host b takes part, and says whose loss it is; «gone 5»: it just ends there, unless it goes on with a kept text;
+«late 5»: the same, but it says more after its loss.
 ENGINE_HOSTS: its hosts, a rank on each, with two layers; ENGINE_STARTS: a file for a line of each start, with its hosts and flags, and of
-each kept text; ENGINE_NEEDS: so many hosts are needed."""
+each kept text; ENGINE_NEEDS: so many hosts are needed; ENGINE_FAILS: a host that is lost
+during the start; ENGINE_BROKEN: while there is this file, each start fails."""
 import hashlib
 import json
 import os
@@ -37,6 +39,11 @@ def tell(**message):
 
 def tell_alive():
     tell(kind='alive', progress=0, texts=len(cells), cells=sum(list(cells.values())), pauses=len(pauses))
+
+
+def lost(host, why):
+    tell(kind='lost', rank=HOSTS.index(host), host=host, why=why)
+    os._exit(3)
 
 
 def record(**what):
@@ -83,12 +90,16 @@ class Engine:
             return False
         return True
 
-    def end_at(self, prompt, shown, kept):
+    def end_at(self, number, prompt, shown, kept):
         """Ends the process if this is where the prompt wants that."""
+        if (found := re.search('«late ([0-9]+)»', prompt)) and int(found[1]) == shown and not kept:
+            tell(kind='lost', why='is silent')
+            tell(kind='text', id=number, at=shown + 5, text='stale', ids=[1] * 5)
+            tell(kind='done', id=number, reason='stop', usage={})
+            threading.Event().wait()
         for tokens, host in re.findall('«lost ([0-9]+) ([^»]+)»', prompt):
             if int(tokens) == shown and host in HOSTS:
-                tell(kind='lost', rank=HOSTS.index(host), host=host, why='is silent')
-                os._exit(3)
+                lost(host, 'is silent')
         if (found := re.search('«gone ([0-9]+)»', prompt)) and int(found[1]) == shown and not kept:
             os._exit(3)
 
@@ -140,7 +151,7 @@ class Engine:
             return 'error', shown
         pending = kept[len(kept.decode(errors='ignore').encode()):]
         while shown < last or wait:
-            self.end_at(prompt, shown, kept)
+            self.end_at(number, prompt, shown, kept)
             if number in self.cancelled:
                 return 'cancelled', shown
             if slow or wait:
@@ -198,6 +209,8 @@ class Engine:
 def main():
     if sys.argv[1:2] != ['engine']:
         sys.exit(1)
+    if '--help' in sys.argv:
+        sys.exit(0)
     if '--broken' in sys.argv:
         print('yamata: the file is damaged; copy it again', file=sys.stderr)
         sys.exit(2)
@@ -212,6 +225,10 @@ def main():
     for rank, host in enumerate(HOSTS):
         tell(kind='joined', rank=rank, host=host)
     tell(kind='loading', share=0.5)
+    if os.path.exists(os.environ.get('ENGINE_BROKEN', '')):
+        os._exit(3)
+    if os.environ.get('ENGINE_FAILS') in HOSTS:
+        lost(os.environ['ENGINE_FAILS'], 'is silent')
     if os.environ.get('ENGINE_LOADS') == 'wait':
         sys.stdin.read()
         sys.exit(0)

@@ -244,7 +244,8 @@ class Once(unittest.TestCase):
     def test_under_slurm_a_batch_script_serves_with_a_rank_per_node(self):
         mpirun = pathlib.Path(self.folder, 'bin', 'mpirun')
         mpirun.parent.mkdir()
-        mpirun.write_text(f'#!/bin/sh\necho "$@" >"{self.folder}/words"\nexec "{self.folder}/yamata" engine\n')
+        mpirun.write_text(f'#!/bin/sh\necho "$@" >"{self.folder}/words"\necho $SLURM_OVERLAP >"{self.folder}/overlap"\n'
+                          f'exec "{self.folder}/yamata" engine\n')
         mpirun.chmod(0o755)
         scontrol = mpirun.with_name('scontrol')
         scontrol.write_text('#!/bin/sh\n[ "$*" = "show hostnames n[1-4]" ] && printf "n1\\nn2\\nn3\\nn4\\n"\n')
@@ -260,6 +261,7 @@ class Once(unittest.TestCase):
         batch.stderr.close()
         words = pathlib.Path(self.folder, 'words').read_text()
         self.assertRegex(words, '--hostfile [^ ]+/hosts --map-by node -np 4')
+        self.assertEqual(pathlib.Path(self.folder, 'overlap').read_text(), '1\n')
 
     def test_an_engine_that_cannot_load_ends_it_with_its_code(self):
         process = scene.start(self.folder, '--broken')

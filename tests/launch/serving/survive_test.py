@@ -6,48 +6,10 @@ import pathlib
 import re
 import subprocess
 import sys
-import tempfile
-import unittest
 
 import scene
-from serving import shares
-
-HOSTS = '127.0.0.1', '127.0.0.2', '127.0.0.3'  # each answers a probe
-MPIRUN = '''#!/bin/sh
-for word; do
-  [ "$last" = --hostfile ] && hosts=$(paste -sd, "$word")
-  last=$word
-  [ "$found" ] && set -- "$@" "$word"
-  [ "$word" = engine ] && { found=1; set --; }
-done
-ENGINE_HOSTS=$hosts exec "$YAMATA_BUILD/yamata" engine "$@"
-'''
-
-
-class Servers(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(scene.build_folder(folder.name))
-        self.starts = self.folder / 'starts'
-        mpirun = self.folder / 'bin' / 'mpirun'
-        mpirun.parent.mkdir()
-        mpirun.write_text(MPIRUN)
-        mpirun.chmod(0o755)
-        (self.folder / 'hosts').write_text('\n'.join(['# three machines', *HOSTS]))
-
-    def run_server(self, *words, hosts=True, **environment):
-        words = (['--hostfile', str(self.folder / 'hosts')] if hosts else []) + list(words)
-        server = scene.Running(self.folder, *words, ENGINE_STARTS=str(self.starts),
-                               PATH=f'{self.folder}/bin:{os.environ["PATH"]}', **environment)
-        self.addCleanup(lambda: server.process.poll() is None and server.end())
-        return server
-
-    def generations(self):
-        return [line for line in self.recorded() if 'hosts' in line]
-
-    def recorded(self):
-        return [json.loads(line) for line in self.starts.read_text().splitlines()]
+from serving import job
+from survive_case import HOSTS, Servers
 
 
 class Survive(Servers):
@@ -131,6 +93,36 @@ class Survive(Servers):
         while b'"usage"' not in received and (piece := client.recv(65536)):
             received += piece
         return received
+
+    def test_a_machine_that_is_lost_during_the_start_is_left_out(self):
+        server = self.run_server('--layer-split', '1,2,3', ENGINE_FAILS='127.0.0.2')
+        self.assertIn('machine 127.0.0.2 is lost (rank 1 (127.0.0.2): is silent); going on with 127.0.0.1, 127.0.0.3\n', server.said)
+        self.assertEqual([start['hosts'] for start in self.generations()], [[*HOSTS], [HOSTS[0], HOSTS[2]]])
+        self.assertNotIn('--layer-split', self.generations()[1]['flags'])
+        self.assertEqual(server.chat('«say»as ever«end»').json()['choices'][0]['message']['content'], 'as ever')
+
+    def test_a_start_without_the_lost_machine_may_fail(self):
+        with self.assertRaisesRegex(AssertionError, '(?s)127.0.0.2 is lost.*too little memory'):
+            self.run_server(ENGINE_FAILS='127.0.0.2', ENGINE_NEEDS='3')
+
+    def test_what_a_lost_engine_says_later_counts_nothing(self):
+        server = self.run_server(hosts=False)
+        answer = server.chat('«say»Nothing of that is stale«end»«late 7»').json()
+        self.assertEqual(answer['choices'][0]['message']['content'], 'Nothing of that is stale')
+        self.assertEqual(answer['usage']['completion_tokens'], len('Nothing of that is stale'))
+
+    def test_starts_that_fail_again_and_again_end_no_text(self):
+        broken = self.folder / 'broken'
+        server = self.run_server(ENGINE_BROKEN=str(broken))
+        broken.touch()
+        with server.socket() as client:
+            client.sendall(scene.request({'messages': [{'role': 'user', 'content': '«say»in the end«end»«gone 4»'}]}))
+            while len(self.generations()) < 2 + job.PATIENT_LOSSES:
+                pass
+            self.assertEqual(server.ask('GET', '/health').json()['status'], 'recovering')
+            broken.unlink()
+            self.assertIn(b'in the end', self.body_of(client))
+        self.assertLess(len(self.generations()), 4 + job.PATIENT_LOSSES)
 
     def test_what_is_asked_while_it_recovers_waits_and_is_answered(self):
         server = self.run_server(hosts=False)
@@ -233,64 +225,6 @@ class State(Servers):
         its.make_room()
         self.assertEqual(len(its.files()), journal.MOST_FILES - 1)
         self.assertEqual(its.files()[0].name, f'10{journal.SUFFIX}')
-
-
-class Run(Servers):
-    """launch/batch."""
-
-    def run_texts(self, *words, **environment):
-        command = [sys.executable, scene.ROOT / 'launch' / 'batch', '-m', f'{self.folder}/model.gguf', '--json', f'{self.folder}/json']
-        command += words
-        return subprocess.run(command, capture_output=True, text=True, timeout=scene.LATEST_S, env=os.environ | environment | {
-            'YAMATA_BUILD': str(self.folder), 'ENGINE_STARTS': str(self.starts), 'PATH': f'{self.folder}/bin:{os.environ["PATH"]}'})
-
-    def test_a_text_is_whole_in_spite_of_losses(self):
-        prompt = '«say»Grüße, 你好 to all«end»«lost 4 127.0.0.2»«lost 12 127.0.0.3»'
-        done = self.run_texts('--hostfile', str(self.folder / 'hosts'), '-p', prompt)
-        self.assertEqual((done.returncode, done.stdout), (0, 'Grüße, 你好 to all\n'), done.stderr)
-        its = json.loads((self.folder / 'json').read_text())
-        self.assertEqual((its['losses'], its['generations'], its['ranks']), (2, 3, 1))
-        self.assertEqual(bytes(its['token_ids']).decode(), 'Grüße, 你好 to all')
-        self.assertEqual(its['generated_tokens'], len(its['token_ids']))
-
-    def test_many_prompts_come_in_their_order(self):
-        prompts = self.folder / 'prompts.jsonl'
-        texts = ['«slow»«gone 9»', 'short', '«say»one«end»']
-        prompts.write_text('\n'.join(json.dumps({'prompt': text, 'id': text}) + '\n' for text in texts))
-        done = self.run_texts('-f', str(prompts), '-n', '30', ENGINE_SLOTS='3')
-        lines = [json.loads(line) for line in done.stdout.splitlines()]
-        self.assertEqual((done.returncode, [len(line['token_ids']) for line in lines], lines[2]['text']), (0, [30, 30, 3], 'one'))
-        self.assertEqual([line['id'] for line in lines], texts)
-        self.assertEqual(json.loads((self.folder / 'json').read_text())['texts'], lines)
-        for line in '{"prompt": 7}', '{"text": "x"}', '[1]', 'x':
-            prompts.write_text('{"prompt": "a"}\n' + line)
-            done = self.run_texts('-f', str(prompts))
-            self.assertEqual((done.returncode, done.stdout, 'line 2: no JSON object' in done.stderr), (2, '', True), done.stderr)
-
-    def test_what_cannot_run_says_why(self):
-        for words, code, said in ((['-p', 'x', '--broken'], 2, 'yamata: the file is damaged'), ([], 1, 'name a prompt'),
-                                  (['-p', '«die»'], 2, 'twice with this request'), (['-f', '/none'], 2, '/none does not exist'),
-                                  (['-p', 'x' * 5000], 2, 'context')):
-            done = self.run_texts(*words)
-            self.assertEqual((done.returncode, said in done.stderr), (code, True), done.stderr)
-
-
-class Shares(unittest.TestCase):
-    RANKS = [{'rank': 0, 'role': 'head', 'layers': '0-3', 'share': 1}, {'rank': 1, 'role': 'stage', 'layers': '4-9', 'share': .5},
-             {'rank': 2, 'role': 'drafter', 'layers': '', 'share': 1}, {'rank': 3, 'role': 'stage', 'layers': '4-9', 'share': .5}]
-
-    def test_groups_and_drafters_stay(self):
-        self.assertEqual(shares.remaining(self.RANKS, [0, 1, 2, 3]), ([0, 1, 3, 2], '4.0000,3.0000+3.0000/1'))
-        self.assertEqual(shares.remaining(self.RANKS, [0, 2, 3]), ([0, 3, 2], '4.0000,3.0000/1'))
-        self.assertEqual(shares.remaining(self.RANKS, [1, 3]), ([1, 3], '3.0000+3.0000'))
-
-    def test_a_rank_that_did_nothing_needs_a_new_split(self):
-        idle = [*self.RANKS, {'rank': 4, 'role': 'idle', 'layers': ''}]
-        self.assertEqual(shares.remaining(idle, [0, 2, 4]), ([0, 2, 4], None))
-        self.assertEqual(shares.remaining(self.RANKS, [2]), ([2], None))
-
-    def test_a_single_layer_counts(self):
-        self.assertEqual(shares.layers_of({'layers': '7'}), 1)
 
 
 if __name__ == '__main__':
