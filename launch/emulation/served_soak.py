@@ -147,7 +147,7 @@ class Soak:
                'server_descriptors': count(f'/proc/{server}/fd'), 'server_threads': status_of(server, 'Threads'),
                'engines_mb': round(sum(status_of(it, 'VmRSS') for it in engines) / 1024, 1), 'processes': len(mine),
                'shared_files': count('/dev/shm', 'vader_segment.n*') + count('/dev/shm', f'yamata-serve-{server}-*/*'),
-               'temporary_files': count(tempfile.gettempdir(), f'yamata-serve-{server}-*/*') + count(cluster.folder, 'ompi.*/*')}
+               'temporary_files': count(tempfile.gettempdir(), f'yamata-serve-{server}-*/*') + count(cluster.folder, 'ompi.n*/*')}
         self.rows.append(row)
         self.say(', '.join(f'{name} {row[name]}' for name in COLUMNS))
 
