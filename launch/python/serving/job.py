@@ -14,8 +14,9 @@ from .http_request import HttpError
 PREFIX = 'yamata-serve-'
 SHARED_MEMORY = '/dev/shm' if os.path.isdir('/dev/shm') else tempfile.gettempdir()
 TICK_S = 1.0
-LEAST_START_S = 10  # a later generation may take so long to start, or three times as long as the slowest so far; then it must get on
-START_FACTOR = 3
+LEAST_START_S = 10  # a later generation may take so long between two signs of progress of its start, or three times as long as the slowest
+START_FACTOR = 3    # start so far; twice as long with each loss without a new token, since the machines may be busy
+WAITED = 'for all ranks to start'  # said by one that waits for another
 PATIENT_LOSSES = 5  # so many losses without a new token are followed by the next start at once; then pauses grow
 LONGEST_PAUSE_S = 30
 PATIENCE_S = 60  # so long new requests wait while it recovers
@@ -70,7 +71,7 @@ class Job:
         self.losses, self.fruitless, self.tokens, self.last_loss = 0, 0, 0, None
         self.slowest_start, self.began = 0, 0
         self.order, self.split, self.full = None, None, None  # of the next generation; the ranks of one with all machines
-        self.returning, self.returned, self.blamed, self.watch = False, [], None, None
+        self.returning, self.returned, self.blamed, self.watch, self.asked = False, [], None, None, None
         self.goes_on = False  # the last generation is lost, and there will be another
         self.is_refused = False  # the last generation could not start for a reason that is no loss, such as too little memory
         self.settled = asyncio.Event()  # it does not recover
@@ -85,6 +86,8 @@ class Job:
     async def run(self):
         """Returns the exit code of the last generation."""
         self.folder, self.shared = temporary(tempfile.gettempdir()), temporary(SHARED_MEMORY)
+        if self.hosts:
+            self.asked = asyncio.create_task(self.hosts.find_mute())
         try:
             while True:
                 self.engine = made = self.make_engine()
@@ -100,8 +103,9 @@ class Job:
                 if self.ending:
                     return made.code or 0
         finally:
-            if self.watch:
-                self.watch.cancel()
+            for task in self.watch, self.asked:
+                if task:
+                    task.cancel()
             for folder in self.folder, self.shared:
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -145,7 +149,7 @@ class Job:
 
     def can_start_without(self, its):
         """Whether the first generation has lost a machine, and others are left."""
-        return its.code not in (0, 1, 2) and bool(self.machine_of(its)) and len(self.hosts.here()) > 1
+        return its.code not in (0, 1, 2) and its.blamed is not None and bool(self.hosts) and len(self.hosts.here()) > 1
 
     def serve(self, its):
         if self.state == 'recovering':
@@ -186,7 +190,7 @@ class Job:
 
     def machine_of(self, its):
         """The name in the host file of the machine that is to blame; '' if nobody knows."""
-        if not self.hosts or its.blamed is None:
+        if not self.hosts or its.blamed is None or WAITED in its.why:
             return ''
         if its.blamed < len(self.order):
             return self.order[its.blamed]
@@ -230,19 +234,23 @@ class Job:
             self.returning = False
         elif self.is_refused:
             await self.add_machines()
-        elif self.ready:  # before, it is unknown whether all could be asked
+        else:
             await self.drop_silent()
         self.divide()
 
     async def drop_silent(self):
+        """If a first start fails though all answer, and no machine is to blame, that is the end."""
+        await self.asked
         while not self.ending:
             here = self.hosts.here()
             living = await self.hosts.ask(here)
+            for machine in here if living else ():
+                if machine not in living:
+                    machine.lose('it does not answer')
+                    self.said(f'machine {machine.name} does not answer; going on without it')
+            if not self.ready and not self.blamed and living == here:
+                self.end()
             if living:
-                for machine in here:
-                    if machine not in living:
-                        machine.lose('it does not answer')
-                        self.said(f'machine {machine.name} does not answer; going on without it')
                 return
             await self.pause(TICK_S)
 
@@ -273,17 +281,17 @@ class Job:
         if not self.ready:
             return
         state, since = None, self.began
+        limit_s = max(LEAST_START_S, START_FACTOR * self.slowest_start) * 2 ** min(self.fruitless, PATIENT_LOSSES)
         while made.state == 'loading':
             await asyncio.sleep(TICK_S)
             now, its = time.monotonic(), (made.share, len(made.joined), made.alive.get('progress'))
             if its != state:
                 state, since = its, now
-            if now - self.began > max(LEAST_START_S, START_FACTOR * self.slowest_start) and now - since > LEAST_START_S:
+            if now - self.began > limit_s and now - since > limit_s:
                 made.lose(f'it has not started within {now - self.began:.0f} s')
 
     async def watch_machines(self):
         """Takes machines back that have answered for a while, when nothing is open."""
-        await self.hosts.find_mute()
         while True:
             await asyncio.sleep(TICK_S)
             missing = self.hosts.missing()
