@@ -243,7 +243,10 @@ class Job:
         await self.asked
         while not self.ending:
             here = self.hosts.here()
-            living = await self.hosts.ask(here)
+            living = await self.hosts.ask(here) or await self.hosts.ask(self.hosts.missing())
+            for machine in living:
+                if not machine.here:
+                    machine.come()
             for machine in here if living else ():
                 if machine not in living:
                     machine.lose('it does not answer')
