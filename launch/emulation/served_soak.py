@@ -118,10 +118,10 @@ class Soak:
         """A loss after all machines take part again is an alarm without a fault."""
         def ended():
             return self.server.process.poll() is not None
-        wait_until(lambda: ended() or all(it['here'] for it in self.health()['machines']), due - time.monotonic(), 0.5)
-        before = self.health()['losses']
+        wait_until(lambda: ended() or all(it['here'] for it in self.server.health()['machines']), due - time.monotonic(), 0.5)
+        before = self.server.health()['losses']
         wait_until(ended, due - time.monotonic(), 0.5)
-        self.alarms += self.health()['losses'] - before
+        self.alarms += self.server.health()['losses'] - before
 
     def strike(self, cluster):
         fault = Fault(self.draw.choice(KINDS), self.draw.randrange(self.host_count), round(self.draw.uniform(0.2, 2), 2))
@@ -132,11 +132,8 @@ class Soak:
         repair(cluster)
         return fault
 
-    def health(self):
-        return self.server.health()
-
     def add_row(self, fault, cluster):
-        server, health = self.server.process.pid, self.health()
+        server, health = self.server.process.pid, self.server.health()
         mine = [process for host in cluster.hosts for process in host.processes()]
         engines = [process for host in cluster.hosts for process in processes(host, 'yamata')]
         row = {'minutes': round((time.monotonic() - self.begin) / 60, 1), 'fault': fault.describe() if fault else '',

@@ -4,7 +4,7 @@ import itertools
 import statistics
 
 from .campaign import Progress
-from .served_campaign import COLUMNS, PROMPTS, SAMPLINGS, Campaign, Scenario  # noqa: F401
+from .served_campaign import PROMPTS, SAMPLINGS, Campaign, Scenario
 from .served_faults import Fault
 
 FAULTS = {'kill rank': [('kill rank', 1)], 'kill head': [('kill rank', 0)], 'kill guard': [('kill guard', 1)],

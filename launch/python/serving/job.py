@@ -244,18 +244,19 @@ class Job:
         while not self.ending:
             here = self.hosts.here()
             living = await self.hosts.ask(here) or await self.hosts.ask(self.hosts.missing())
+            if not living:
+                await self.pause(TICK_S)
+                continue
             for machine in living:
                 if not machine.here:
                     machine.come()
-            for machine in here if living else ():
+            for machine in here:
                 if machine not in living:
                     machine.lose('it does not answer')
                     self.said(f'machine {machine.name} does not answer; going on without it')
             if not self.ready and not self.blamed and living == here:
                 self.end()
-            if living:
-                return
-            await self.pause(TICK_S)
+            return
 
     async def add_machines(self):
         """All that answer take part. If there are none besides those that were not enough, they try again after a while: old ranks may

@@ -8,6 +8,7 @@ import unittest
 
 from support import DRAFT, ROOT, TARGET, emulation, main, some
 from emulation.served import Server, Text, processes
+from emulation.served_faults import set_link
 from faults_test import wait_until
 
 BODY = {'prompt': 'Once upon a time there was a king who', 'stream': True, 'ignore_eos': True, 'cache_prompt': False}
@@ -56,7 +57,7 @@ class SurviveHosts(Served):
         return self.cluster.hosts[1]
 
     def link(self, state):
-        emulation.run(['ip', '-n', self.victim().namespace, 'link', 'set', 'eth0', state])
+        set_link(self.victim(), state)
 
     def whole_again(self):
         """All machines take part."""
