@@ -16,7 +16,7 @@ PROMPTS = ['Once upon a time there was a king who', 'The fox said to the wolf', 
 SAMPLINGS = [{'temperature': 0}, {'temperature': 1.6, 'top_k': 0, 'top_p': 1, 'min_p': 0, 'repeat_penalty': 1.2}]
 COLUMNS = ['seed', 'hosts', 'model', 'texts', 'moment', 'faults', 'losses', 'generations', 'pause_s', 'outcome']
 ENDS_S = 60 * PATIENCE    # a request ends within this time, whatever happens
-CLEAN_S = 15 * PATIENCE   # then nothing of lost generations is left
+CLEAN_S = 10 * PATIENCE   # then nothing of lost generations is left
 LATEST_S = 60 * PATIENCE  # the moment of a fault comes within this time
 TARGET, DRAFT = (places.ROOT / 'models' / f'tales-{name}-q8_0.gguf' for name in ('target', 'draft'))
 
@@ -81,7 +81,7 @@ class Campaign:
     def watch(self, scenario, server):
         """Columns of its row. The outcome is empty if it is right."""
         if not server.wait_until_it_serves():
-            at_start = scenario.moment == 'start' and scenario.faults and server.process.poll() is not None
+            at_start = scenario.moment == 'start' and scenario.faults and wait_until(lambda: server.process.poll() is not None, CLEAN_S)
             return {'outcome': '' if at_start else f'did not start: {server.said[-3:]}'}
         for body, _ in scenario.texts:
             self.known.learn(server, body)

@@ -12,6 +12,7 @@ from . import lines, protocol
 from .http_request import HttpError
 
 SILENCE_S = 4   # without a line from an engine that serves, which sends one every half second: it is lost
+START_SILENCE_S = 30  # the same for one that starts: mpirun reaches all machines before its first line
 TICK_S = 0.5
 KILL_S = 3.0    # between the request to end and the kill
 TIMEOUT_S = 20  # the engine's --timeout: a rank may be silent for so long until all have loaded
@@ -137,8 +138,9 @@ class Engine:
         while True:
             await asyncio.sleep(TICK_S)
             self.silent_ticks += 1
-            if self.state != 'loading' and self.silent_ticks * TICK_S > SILENCE_S:
-                self.lose(f'the engine has said nothing for {SILENCE_S} s')
+            limit_s = START_SILENCE_S if self.state == 'loading' else SILENCE_S
+            if self.silent_ticks * TICK_S > limit_s:
+                self.lose(f'the engine has said nothing for {limit_s} s')
                 return await self.end()
 
     def take(self, message):

@@ -1,5 +1,6 @@
 """launch/serve over emulated hosts, with the program itself: a machine is lost in the middle of texts, which go on over the others, token
 for token as if nothing had happened. Exit code 77 if this machine cannot emulate hosts."""
+import json
 import os
 import signal
 import subprocess
@@ -20,11 +21,11 @@ thorough = unittest.skipUnless(os.environ.get('YAMATA_THOROUGH'), 'only in thoro
 
 
 class Served(unittest.TestCase):
-    HOSTS, TOKENS, LAYOUT = 3, 300, ['--layer-split', '1,1,1']
+    HOSTS, TOKENS, LAYOUT, DELAY_MS = 3, 300, ['--layer-split', '1,1,1'], 0.1
 
     @classmethod
     def setUpClass(cls):
-        cls.cluster = emulation.Cluster(cls.HOSTS, delay=[0.1], rate=[1000])
+        cls.cluster = emulation.Cluster(cls.HOSTS, delay=[cls.DELAY_MS], rate=[1000])
         cls.cluster.__enter__()
         cls.addClassCleanup(cls.cluster.__exit__)
         cls.server = Server(cls.cluster, '-m', str(TARGET), '-t', '1', '-c', '1024', *cls.LAYOUT)
@@ -50,6 +51,13 @@ class Served(unittest.TestCase):
     def assert_right(self, texts):
         for drawn, text in texts.items():
             self.assertEqual(text.text(), self.undisturbed[drawn], text.error)
+
+    def check_unneeded(self, host):
+        texts = self.texts_that_are_begun()
+        self.signal(processes(host, 'yamata'), signal.SIGKILL)
+        self.assert_right(texts)
+        health = self.server.health()
+        self.assertEqual((health['losses'], health['generation'], health['status']), (0, 1, 'ok'))
 
 
 class SurviveHosts(Served):
@@ -119,11 +127,7 @@ class LoseParts(Served):
     LAYOUT = ['--layer-split', '1,1/1', '-md', str(DRAFT)]
 
     def test_a_lost_drafter_ends_no_engine(self):
-        texts = self.texts_that_are_begun()
-        self.signal(processes(self.cluster.hosts[2], 'yamata'), signal.SIGKILL)
-        self.assert_right(texts)
-        health = self.server.health()
-        self.assertEqual((health['losses'], health['generation'], health['status']), (0, 1, 'ok'))
+        self.check_unneeded(self.cluster.hosts[2])
 
     def test_killed_server_leaves_nothing(self):
         """The last test of this server."""
@@ -131,6 +135,16 @@ class LoseParts(Served):
         self.server.process.kill()
         self.server.process.wait()
         wait_until(lambda: not any(emulation.runs(it) for host in self.cluster.hosts for it in host.processes()))
+
+
+class LoseIdle(Served):
+    LAYOUT, DELAY_MS = [], 50  # one machine alone is the fastest
+
+    def test_a_lost_idle_rank_ends_no_engine(self):
+        ranks = json.loads(self.server.ask('GET', '/props').read())['ranks']
+        idle = [it['rank'] for it in ranks if it['role'] == 'idle']
+        self.assertTrue(idle, ranks)
+        self.check_unneeded(self.cluster.hosts[idle[-1]])
 
 
 class Random(unittest.TestCase):
@@ -144,4 +158,4 @@ class Random(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    main('survive_hosts_test', SurviveHosts, LoseParts, Random)
+    main('survive_hosts_test', SurviveHosts, LoseParts, LoseIdle, Random)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Tests launch/serve over its life: loading, many requests at once, clients that leave or read slowly, Ctrl-C, and an engine that dies."""
+import asyncio
 import concurrent.futures
 import json
 import os
@@ -11,9 +12,10 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 import scene
-from serving.engine import Engine
+from serving import engine
 
 WAIT = {'messages': [{'role': 'user', 'content': '«wait»'}], 'stream': True}
 
@@ -293,10 +295,18 @@ class Errors(unittest.TestCase):
     def test_an_error_of_no_request_ends_all_that_are_open(self):
         """Else they would wait for ever for a line that the engine could not read."""
         said, heard = [], []
-        engine = Engine(['engine'], lambda _: None, said.append)
-        engine.listeners[1] = heard.append
-        engine.take({'is': 'error', 'message': 'no JSON'})
+        its = engine.Engine(['engine'], lambda _: None, said.append)
+        its.listeners[1] = heard.append
+        its.take({'is': 'error', 'message': 'no JSON'})
         self.assertEqual((said, heard), (['no JSON'], [{'is': 'error', 'message': 'no JSON'}]))
+
+    def test_an_engine_that_starts_and_says_nothing_is_ended(self):
+        said = []
+        with mock.patch.multiple(engine, TICK_S=0.01, START_SILENCE_S=0.1):
+            silent = engine.Engine(['sleep', 'infinity'], lambda _: None, said.append)
+            asyncio.run(silent.run())
+        self.assertEqual((silent.state, silent.code), ('lost', -signal.SIGTERM))
+        self.assertEqual(silent.why, 'the engine has said nothing for 0.1 s')
 
 
 if __name__ == '__main__':
