@@ -55,6 +55,8 @@ class GivenLine {
   /// --timeout and --serving-timeout; their defaults if the flags cannot be read.
   std::chrono::milliseconds timeout() const { return first_job().timeout; }
   std::chrono::milliseconds serving_timeout() const { return first_job().serving_timeout; }
+  /// Whether the command is for ranks.
+  bool has_job() const { return !jobs_of(line_).empty(); }
 
  private:
   JobOptions first_job() const {
@@ -296,7 +298,9 @@ int main(int argc, char** argv) {
   catch_interrupts();
   survive_lost_pages();
   try {
+    const int tasks = tasks_of_srun();
     World world = make_world(timeout);
+    if (flags.has_job()) require_ranks_of_srun(tasks, world.transport->size());
     // The head sends heartbeats to the others after its own preparations.
     tell_guard(world.transport->rank() == 0 ? Phase::kAlone : Phase::kWatched);
     return world.transport->rank() == 0 ? head_main(flags, world) : worker_main(flags, world);

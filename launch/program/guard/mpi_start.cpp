@@ -76,6 +76,21 @@ std::chrono::milliseconds patience_with_lower_ranks(int rank, std::chrono::milli
   return rank <= 0 ? 0ms : std::min(kFirst + rank * kStep, deadline);
 }
 
+int tasks_of_srun() {
+  const char* tasks = std::getenv("OMPI_COMM_WORLD_SIZE") ? nullptr : std::getenv("SLURM_STEP_NUM_TASKS");
+  return tasks ? std::max(std::atoi(tasks), 1) : 1;
+}
+
+void require_ranks_of_srun(int tasks, int ranks) {
+  if (tasks == 1 || ranks > 1) return;
+  const char* task = std::getenv("SLURM_PROCID");
+  if (task && std::atoi(task) > 0) std::_Exit(static_cast<int>(ExitCode::kUsage));
+  throw UsageError(
+      fmt::format("srun has started {} tasks, but has not connected them, so each would be a job of one rank; write srun --mpi=pmix (srun "
+                  "--mpi=list shows what is installed), or start the ranks with mpirun",
+                  tasks));
+}
+
 std::string temporary_folder_of_mpi() {
   for (const char* name : {"OMPI_MCA_orte_tmpdir_base", "PMIX_SERVER_TMPDIR"}) {
     if (const char* folder = std::getenv(name)) return folder;

@@ -17,6 +17,13 @@ void require_limits_for_mpi(std::chrono::milliseconds deadline);
 /// How long a rank waits before it reports what lower ranks may report, too.
 std::chrono::milliseconds patience_with_lower_ranks(int rank, std::chrono::milliseconds deadline);
 
+/// How many tasks this process and its siblings are if Slurm's srun has started it directly, without mpirun; else 1. Call it before MPI
+/// starts, which may change the environment.
+int tasks_of_srun();
+/// Throws UsageError if MPI knows one rank although srun has started several tasks: each would do the same work alone. One line is enough:
+/// all but the first task end without one.
+void require_ranks_of_srun(int tasks, int ranks);
+
 /// The folder of the files through which the launcher and the ranks of this machine start MPI; empty if unknown.
 std::string temporary_folder_of_mpi();
 /// Names `folder` if less space is left there than the largest of those files needs. Empty if there is enough, or if that cannot be seen.

@@ -77,6 +77,31 @@ TEST(MpiStart, HigherRanks_waitLongerButNotBeyondTheDeadline) {
   EXPECT_EQ(patience_with_lower_ranks(1000, 60s), 60s);
 }
 
+/// yamata with these arguments as a task of srun --mpi=none.
+Outcome run_as_task(const char* task, const Arguments& arguments) {
+  Arguments command = {"env", "SLURM_STEP_NUM_TASKS=3", fmt::format("SLURM_PROCID={}", task), kProgram};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return run(command);
+}
+
+TEST(MpiStart, TasksThatSrunHasNotConnected_areRefusedInOneLine) {
+  const Arguments job = {"run", "-m", kModel, "-p", "x", "-n", "2"};
+  const Outcome first = run_as_task("0", job), other = run_as_task("1", job);
+  EXPECT_EQ(std::pair(first.code, other.code), std::pair(1, 1));
+  EXPECT_EQ(first.out + other.out + other.err, "");
+  ASSERT_EQ(first.complaints().size(), 1u) << first.err;
+  EXPECT_NE(first.err.find("srun has started 3 tasks, but has not connected them"), std::string::npos) << first.err;
+  EXPECT_NE(first.err.find("write srun --mpi=pmix"), std::string::npos) << first.err;
+}
+
+TEST(MpiStart, TasksOfSrun_mayRunMpirunAndCommandsWithoutRanks) {
+  EXPECT_EQ(run_as_task("0", {"--version"}).code, 0);
+  Arguments job = yamata({"run", "-m", kModel, "-p", "x", "-n", "2"}, 1);
+  job.insert(job.begin(), {"env", "SLURM_STEP_NUM_TASKS=3", "SLURM_PROCID=0"});
+  const Outcome outcome = run(job);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+}
+
 /// The end of rank 0's guard if the rank ends by `end` while MPI starts, with MPI's files in this folder.
 Outcome end_of_guard(const char* folder, void (*end)(int)) {
   int lines[2];
