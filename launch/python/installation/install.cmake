@@ -2,7 +2,7 @@
 include(GNUInstallDirs)
 set(data ${CMAKE_INSTALL_DATADIR}/yamata)
 set(made ${CMAKE_BINARY_DIR}/installed)
-set(installed_scripts batch chat draw-trace emulate experiment get-model heads-to-gguf inflate plot plot-roofline serve slurm train-heads
+set(installed_scripts batch chat cluster draw-trace emulate experiment get-model heads-to-gguf inflate plot plot-roofline serve slurm train-heads
   write-texts)
 
 install(TARGETS yamata RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
@@ -17,7 +17,7 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 list(TRANSFORM installed_scripts PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE script_files)
 install(PROGRAMS ${script_files} ${CMAKE_CURRENT_SOURCE_DIR}/install-packages DESTINATION ${data}/launch)
 install(DIRECTORY python emulation DESTINATION ${data}/launch FILES_MATCHING PATTERN *.py PATTERN *.html PATTERN *.css
-  PATTERN *.js PATTERN installation EXCLUDE)
+  PATTERN *.js PATTERN *.sh PATTERN installation EXCLUDE)
 install(DIRECTORY experiments DESTINATION ${data}/launch)
 set(full_data ${CMAKE_INSTALL_FULL_DATADIR}/yamata)
 file(RELATIVE_PATH to_programs ${full_data} ${CMAKE_INSTALL_FULL_BINDIR})

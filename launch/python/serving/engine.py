@@ -38,10 +38,10 @@ def cause_of(line):
     return found[1] if found else ''
 
 
-def launcher_words(mpirun_words, ssh_config=None, shared=None):
+def launcher_words(mpirun_words, ssh_config=None, shared=None, network=()):
     """Parameters of mpirun with which a job ends, and another begins, quickly; those that `mpirun_words` has are not changed. `shared`: the
-    folder for memory that ranks share, if all are on this machine."""
-    wanted = {'odls_base_sigkill_timeout': '0', 'plm_rsh_no_tree_spawn': '1'}
+    folder for memory that ranks share, if all are on this machine; `network`: parameters by which machines reach each other."""
+    wanted = {'odls_base_sigkill_timeout': '0', 'plm_rsh_no_tree_spawn': '1'} | dict(network)
     if shared:
         wanted['btl_vader_backing_directory'] = str(shared)
     if 'plm_rsh_agent' not in mpirun_words:
@@ -51,8 +51,8 @@ def launcher_words(mpirun_words, ssh_config=None, shared=None):
 
 
 def command_of(program, words, ranks=None, hostfile=None, mpirun_words=()):
-    """The command that starts the engine. `words`: its flags."""
-    engine = [str(program), 'engine', *words]
+    """The command that starts the engine. `program`: words; `words`: its flags."""
+    engine = [*map(str, program), 'engine', *words]
     if ranks is None and hostfile is None:
         return engine
     if not any(word.partition('=')[0] in ('--timeout', '--serving-timeout') for word in words):

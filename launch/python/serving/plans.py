@@ -1,28 +1,39 @@
 """What a job is started with, by the flags of a script."""
 import shlex
 
+from cluster import hostfile
 from common.problem import Problem
 
 from . import engine, job, machines, start_checks
 
 
-def plan_of(flags, words):
-    """`words`: the flags of the engine. Raises Problem."""
-    program = start_checks.program(flags.hostfile is not None or flags.ranks is not None)
-    if flags.ssh_config and flags.hostfile is None:
-        raise Problem('--ssh-config needs machines; name them with --hostfile')
-    if flags.hostfile is None and flags.ranks is None:
-        return job.Plan(lambda its, *_: engine.command_of(program, its), words, None)
+def reach(flags):
+    """(program, configuration of ssh, parameters of mpirun) as launch/cluster has found them for this host file, or as the flags say."""
+    program = [start_checks.program(flags.hostfile is not None or flags.ranks is not None)]
     if flags.ssh_config:
         start_checks.require_file(flags.ssh_config, "a configuration of ssh")
+        return program, flags.ssh_config, {}
+    settings = hostfile.Settings(flags.hostfile) if flags.hostfile else None
+    if settings is None or not settings.is_there:
+        return program, None, {}
+    return hostfile.program_words() if settings.has_program else program, settings.path.resolve(), settings.parameters()
+
+
+def plan_of(flags, words):
+    """`words`: the flags of the engine. Raises Problem."""
+    if flags.ssh_config and flags.hostfile is None:
+        raise Problem('--ssh-config needs machines; name them with --hostfile')
+    program, ssh_config, network = reach(flags)
+    if flags.hostfile is None and flags.ranks is None:
+        return job.Plan(lambda its, *_: engine.command_of(program, its), words, None)
     hosts, mpirun_words = None, shlex.split(flags.mpirun)
     if flags.hostfile:
-        hosts = machines.Machines(start_checks.machines(flags.hostfile), flags.ssh_config)
+        hosts = machines.Machines(start_checks.machines(flags.hostfile), ssh_config)
 
-    def command_for(its, hostfile, shared):
+    def command_for(its, names, shared):
         ranks = flags.ranks or len(hosts.all)
         if hosts and hosts.missing():
             ranks = min(ranks, len(hosts.here()))
-        launcher = engine.launcher_words(mpirun_words, flags.ssh_config, None if hosts else shared)
-        return engine.command_of(program, its, ranks, hostfile, launcher)
+        launcher = engine.launcher_words(mpirun_words, ssh_config, None if hosts else shared, network)
+        return engine.command_of(program, its, ranks, names, launcher)
     return job.Plan(command_for, words, hosts, 'orte_tmpdir_base' in mpirun_words)

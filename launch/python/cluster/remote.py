@@ -1,0 +1,43 @@
+"""Shell scripts on the machines of a cluster, several at once, over ssh; on this machine itself without it."""
+import concurrent.futures
+import subprocess
+import sys
+
+MOST_AT_ONCE = 32
+HIDDEN = {'SSH_ASKPASS_REQUIRE': 'never'}
+
+
+class Answer:
+    """`code`: as ssh gives it; 255: ssh itself failed; None: it took too long."""
+
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+
+
+def command_for(host, config, words):
+    return words if host.is_here else ['ssh', '-T', '-F', str(config), host.name, *words]
+
+
+def run(host, config, script, limit_s, data=None):
+    """Runs a script for sh; or, with `data` (bytes) for its standard input, a command line."""
+    words = ['sh', '-s'] if data is None else ['sh', '-c', script] if host.is_here else [script]
+    try:
+        done = subprocess.run(command_for(host, config, words), input=script.encode() if data is None else data, capture_output=True,
+                              timeout=limit_s)
+    except subprocess.TimeoutExpired as late:
+        return Answer(None, (late.stdout or b'').decode(errors='replace'), (late.stderr or b'').decode(errors='replace'))
+    return Answer(done.returncode, done.stdout.decode(errors='replace'), done.stderr.decode(errors='replace'))
+
+
+def each(hosts, function, what=''):
+    """[function(host)], all at once; a bar on a terminal shows how many are done."""
+    with concurrent.futures.ThreadPoolExecutor(MOST_AT_ONCE) as pool:
+        futures = [pool.submit(function, host) for host in hosts]
+        shows = what and sys.stderr.isatty()
+        for number, _ in enumerate(concurrent.futures.as_completed(futures), 1):
+            if shows:
+                full = 30 * number // len(hosts)
+                print(f"\r\x1b[K[{'#' * full}{' ' * (30 - full)}] {number}/{len(hosts)} {what}", end='', file=sys.stderr, flush=True)
+        if shows:
+            print('\r\x1b[K', end='', file=sys.stderr, flush=True)
+        return [future.result() for future in futures]
