@@ -2,8 +2,8 @@
 include(GNUInstallDirs)
 set(data ${CMAKE_INSTALL_DATADIR}/yamata)
 set(made ${CMAKE_BINARY_DIR}/installed)
-set(installed_scripts batch chat cluster draw-trace emulate experiment get-model heads-to-gguf inflate plot plot-roofline serve slurm train-heads
-  write-texts)
+set(installed_scripts batch chat cluster draw-trace emulate experiment get-model heads-to-gguf inflate plot plot-roofline serve slurm
+  train-heads write-texts)
 
 install(TARGETS yamata RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS emulated-switch RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/yamata)

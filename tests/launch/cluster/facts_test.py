@@ -10,8 +10,9 @@ from cluster.hostfile import Host
 SOUND = {'hostname': 'attic', 'machine': 'x86_64', 'release': 'debian 12', 'user': 'bob', 'home': '/home/bob', 'orted': '/usr/bin/orted',
          'openmpi': '4.1.4', 'packages': 'libopenmpi3=4.1.4-3+b1 libpmix2=4.2.2-1', 'program': 'abc', 'runs': 'yamata 0.1.0 (commit 1)',
          'home_free_kib': '9000000', 'home_writable': 'yes', 'temporary': '/tmp', 'temporary_free_kib': '9000000',
-         'temporary_writable': 'yes', 'shared_free_kib': '9000000', 'shared_writable': 'yes', 'files': '1024', 'processes': 'unlimited', 'virtual': 'unlimited',
-         'file_size': 'unlimited', 'tcp': 'cubic'}
+         'temporary_writable': 'yes', 'shared_free_kib': '9000000',
+         'shared_writable': 'yes', 'files': '1024', 'processes': 'unlimited',
+         'virtual': 'unlimited', 'file_size': 'unlimited', 'tcp': 'cubic'}
 
 
 def machine(name='attic', noise='', **others):
