@@ -74,12 +74,18 @@ def parse(words, description=None, parser_class=Parser):
     parser.add_argument('--loss', type=values('loss'), default=[], metavar='PERCENT', help='packets that are lost (default: none)')
     parser.add_argument('--mpirun', default='', metavar='FLAGS',
                         help="additional flags of mpirun, in one word: --mpirun='--mca btl_tcp_links 2'")
-    parser.add_argument('program', nargs='+', metavar='PROGRAM',
+    parser.add_argument('--ssh', action='store_true',
+                        help='each host is a machine of its own, with files, a user and an ssh server, and nothing else installed; the '
+                             'program runs as the user of the first one, who has this folder, and a host file named hosts (default: a '
+                             'shell)')
+    parser.add_argument('program', nargs='*', metavar='PROGRAM',
                         help='the command, with its arguments; yamata means the program that was built or installed with this script')
     arguments, rest = parser.parse_known_args(words)
     if rest:
         parser.error("write -- before the program, as in launch/emulate --hosts 2 -- yamata run -m FILE.gguf -p 'Once'; "
                      f"'{rest[0]}' is no flag of emulate")
+    if not arguments.program and not arguments.ssh:
+        parser.error('name a program behind --')
     if wrong := refusal(arguments):
         parser.error(wrong)
     return arguments

@@ -4,7 +4,9 @@ import os
 import pathlib
 import shlex
 import shutil
+import signal
 import subprocess
+import sys
 import time
 
 from common import places
@@ -152,6 +154,22 @@ class Machine:
             self.process.wait()
             self.log.close()
             self.process = None
+
+
+def run_as_person(cluster, program):
+    """Runs a command, or without one a shell, on the first machine; returns its exit code. Ctrl-C is the command's."""
+    def say(text):
+        print(f'emulate: {text}', file=sys.stderr, flush=True)
+    with Machines(cluster, say=say) as machines:
+        first = machines.first
+        if not program:
+            say(f'you are {first.person.name} on {first.name}; the machines are in the file hosts; try: yamata/launch/cluster setup hosts')
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            return subprocess.call(first.inside(shlex.join(program) or ('exec bash -i' if sys.stdin.isatty() else 'exec bash')),
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        finally:
+            signal.signal(signal.SIGINT, before)
 
 
 class Machines:

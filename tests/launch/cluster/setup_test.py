@@ -6,6 +6,7 @@ import subprocess
 import time
 
 from machines_case import MODEL, TOKENS, OnMachines, main
+from scene import ROOT
 from emulation.campaign import PATIENCE
 
 LIMIT_S = 120 * PATIENCE  # from the host file to a text, without downloads
@@ -63,6 +64,11 @@ class Untouched(OnMachines):
         self.assertIn('nothing was changed', self.run_here('setup hosts --dry-run'))
         after = self.on(self.ada, 'rm hosts.ssh; ls -A; ls .ssh')
         self.assertEqual(before, after)
+
+    def test_a_command_of_the_person_on_new_machines(self):
+        done = subprocess.run([ROOT / 'launch/emulate', '--ssh', '--hosts', '2', '--', 'sh', '-c', 'id -un; wc -l < hosts; exit 7'],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (7, 'ada\n2\n'), done.stderr)
 
     def test_without_a_terminal_it_asks_for_yes(self):
         self.on(self.ada, 'cp hosts others')
