@@ -1,7 +1,11 @@
 # Writes version.cpp, at build time: cmake -DVERSION=... -DSOURCE=FOLDER -DOUT=FILE -P version.cmake
-# The file is only rewritten if it changes, so that a commit costs the compilation of this unit.
+# The file is only rewritten if it changes, so that a commit costs the compilation of this unit. Where the sources were copied without
+# their repository, the environment variable YAMATA_COMMIT names the commit.
 cmake_minimum_required(VERSION 3.22)
 set(commit unknown)
+if(DEFINED ENV{YAMATA_COMMIT})
+  set(commit $ENV{YAMATA_COMMIT})
+endif()
 find_package(Git QUIET)
 if(GIT_FOUND)
   # Sources that were unpacked within another repository have no commit.

@@ -31,7 +31,13 @@ foreach(script ${installed_scripts})
 endforeach()
 install(DIRECTORY ${made}/bin/ DESTINATION ${CMAKE_INSTALL_BINDIR})
 
-# Man pages and completions say what --help prints, so the program must run here.
+# Man pages and completions say what --help prints, so the program must run here, in an emulator if it is for other machines.
+set(runnable $<TARGET_FILE:yamata>)
+if(CMAKE_CROSSCOMPILING)
+  set(runnable ${made}/run-yamata)
+  file(GENERATE OUTPUT ${runnable} CONTENT "#!/bin/sh\nexec ${CMAKE_CROSSCOMPILING_EMULATOR} '$<TARGET_FILE:yamata>' \"$@\"\n"
+    FILE_PERMISSIONS OWNER_READ OWNER_EXECUTE)
+endif()
 find_package(Python3 COMPONENTS Interpreter)
 if(Python3_FOUND)
   set(writer ${CMAKE_CURRENT_SOURCE_DIR}/python/installation/write.py)
@@ -43,7 +49,7 @@ if(Python3_FOUND)
         set(\${folder} \"\${CMAKE_INSTALL_PREFIX}/\${\${folder}}\")
       endif()
     endforeach()
-    execute_process(COMMAND \"${Python3_EXECUTABLE}\" \"${writer}\" \"${made}/pages\" \"$<TARGET_FILE:yamata>\" \"${PROJECT_VERSION}\"
+    execute_process(COMMAND \"${Python3_EXECUTABLE}\" \"${writer}\" \"${made}/pages\" \"${runnable}\" \"${PROJECT_VERSION}\"
       \"\${data}\" \"\${documents}\" ${script_files} COMMAND_ERROR_IS_FATAL ANY)")
   install(DIRECTORY ${made}/pages/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
   install(DIRECTORY ${made}/pages/bash/ DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)

@@ -148,7 +148,8 @@ class Scripts(unittest.TestCase):
     def test_unknown_words_are_refused_in_a_line(self):
         for script, *words in (['test', 'nonsense'], ['install-packages', 'nonsense'], ['fuzz', 'nonsense'], ['get-model', 'nonsense'],
                                ['test', 'asan', 'tsan'], ['fuzz', '1', 'gguf', 'wire'], ['get-model', 'smollm2', 'nonsense'],
-                               ['install-packages', '--gguf', '--plots']):
+                               ['install-packages', '--gguf', '--plots'], ['package'], ['package', 'nonsense'], ['package', 'deb', 'mips'],
+                               ['package', 'deb', 'amd64', 'nonsense']):
             with self.subTest(script, words=words):
                 done = run(LAUNCH / script, *words)
                 self.assertEqual(done.returncode, 1, done.stderr)
