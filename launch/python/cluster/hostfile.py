@@ -122,7 +122,9 @@ def words_of(parameters):
 
 def program_words():
     """The command that starts the program that `setup` has installed, on any of the machines."""
-    return ['sh', '-c', f'exec "$HOME/{PROGRAM}/$(uname -m)/yamata" "$@"', 'yamata']
+    script = (f'its="$HOME/{PROGRAM}/$(uname -m)/yamata"; [ -x "$its" ] || {{ echo "yamata: the program is not installed on $(hostname); '
+              'launch/cluster setup installs it" >&2; exit 2; }; exec "$its" "$@"')
+    return ['sh', '-c', script, 'yamata']
 
 
 def resolve(hosts, config):

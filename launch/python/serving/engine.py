@@ -75,6 +75,19 @@ def environment(folder=None):
     return own
 
 
+class Noise:
+    """What mpirun writes between two lines of dashes, behind a line that has said why."""
+
+    def __init__(self):
+        self.told = self.boxed = False
+
+    def has(self, line):
+        dashes = line.startswith('-----')
+        self.boxed ^= dashes
+        self.told |= line.startswith(('yamata: ', 'ssh: '))
+        return self.told and (self.boxed or dashes)
+
+
 class Engine:
     """One generation. `state`: loading, ready, stopping, lost; `over` is set with the last. `ready`: its message of that name. `blamed`:
     the rank that its loss names. `changed(engine)` is called when the state or the share that is loaded changes; `said(line)` for each
@@ -86,7 +99,7 @@ class Engine:
         self.process, self.listeners, self.last_number = None, {}, 0
         self.joined, self.silent_ticks, self.begin = [], 0, time.monotonic()
         self.code, self.alive, self.cause, self.end_kind = None, {}, '', 'lost'
-        self.last_error, self.blamed, self.over, self.output = '', None, asyncio.Event(), None
+        self.last_error, self.blamed, self.over, self.output, self.noise = '', None, asyncio.Event(), None, Noise()
 
     async def run(self):
         """Starts it, and returns its exit code when it has ended."""
@@ -124,7 +137,7 @@ class Engine:
     async def read_errors(self):
         while data := await self.process.stderr.readline():
             line = data.decode(errors='replace').rstrip('\n')
-            if self.state != 'lost':  # then it is mpirun's noise
+            if self.state != 'lost' and not self.noise.has(line):  # then it is mpirun's noise
                 self.said(line)
             self.last_error = line
             self.cause = self.cause or cause_of(line)

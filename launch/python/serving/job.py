@@ -148,8 +148,8 @@ class Job:
         self.changed(self)
 
     def can_start_without(self, its):
-        """Whether the first generation has lost a machine, and others are left."""
-        return its.code not in (0, 1, 2) and its.blamed is not None and bool(self.hosts) and len(self.hosts.here()) > 1
+        """Whether the first generation may have lost a machine, and others are left."""
+        return its.code not in (0, 1, 2) and bool(self.hosts) and len(self.hosts.here()) > 1
 
     def serve(self, its):
         if self.state == 'recovering':
@@ -186,7 +186,8 @@ class Job:
             machine.lose(its.why)
         self.note = f'machine {name} is lost' if name else 'the engine is lost'
         self.last_loss = {'why': its.why, 'machine': name, 'time': int(time.time())}
-        self.said(f'{self.note} ({its.why}); going on with {names(self.hosts.here()) if self.hosts else "another one"}')
+        if self.ready or self.blamed:  # else those that do not answer are found next
+            self.said(f'{self.note} ({its.why}); going on with {names(self.hosts.here()) if self.hosts else "another one"}')
 
     def machine_of(self, its):
         """The name in the host file of the machine that is to blame; '' if nobody knows."""
@@ -244,6 +245,8 @@ class Job:
         while not self.ending:
             here = self.hosts.here()
             living = await self.hosts.ask(here) or await self.hosts.ask(self.hosts.missing())
+            unsure = not self.ready and not self.blamed  # whether a mute machine lives, too
+            living = unsure and [machine for machine in living if machine.answers] or living
             if not living:
                 await self.pause(TICK_S)
                 continue
@@ -254,7 +257,8 @@ class Job:
                 if machine not in living:
                     machine.lose('it does not answer')
                     self.said(f'machine {machine.name} does not answer; going on without it')
-            if not self.ready and not self.blamed and living == here:
+            if unsure and living == here:
+                self.why = self.engine.why
                 self.end()
             return
 
