@@ -300,6 +300,13 @@ class Errors(unittest.TestCase):
         its.take({'is': 'error', 'message': 'no JSON'})
         self.assertEqual((said, heard), (['no JSON'], [{'is': 'error', 'message': 'no JSON'}]))
 
+    def test_boxes_of_mpirun_are_shown_only_if_nothing_else_says_why(self):
+        box = ['-----------', 'Primary job terminated normally', '', '-----------']
+        for lines, shown in ((['yamata: rank 1 (b): too little memory', *box, *box, 'more'], ['yamata: rank 1 (b): too little memory', 'more']),
+                             (['ssh: connect to host b: timed out', *box], ['ssh: connect to host b: timed out']), (box, box)):
+            noise = engine.Noise()
+            self.assertEqual([line for line in lines if not noise.has(line)], shown)
+
     def test_an_engine_that_starts_and_says_nothing_is_ended(self):
         said = []
         with mock.patch.multiple(engine, TICK_S=0.01, START_SILENCE_S=0.1):
