@@ -139,11 +139,11 @@ class Version(unittest.TestCase):
         identity = ['-c', 'user.name=test', '-c', 'user.email=test@example.org', '-c', 'commit.gpgsign=false']
         return output('git', '-C', self.sources, *identity, *words).strip()
 
-    def written(self, version='1.2.3', sources=None):
+    def written(self, version='1.2.3', sources=None, **environment):
         """What the program would say, and whether the file was written."""
         os.utime(self.file, (0, 0)) if self.file.exists() else None
         output(CMAKE, f'-DVERSION={version}', f'-DSOURCE={sources or self.sources}', f'-DOUT={self.file}', '-P',
-               ROOT / 'launch/program/output/version.cmake', env=os.environ | {'GIT_CEILING_DIRECTORIES': str(self.folder)})
+               ROOT / 'launch/program/output/version.cmake', env=os.environ | {'GIT_CEILING_DIRECTORIES': str(self.folder)} | environment)
         return re.findall(r'return "(.*)";', self.file.read_text()), os.stat(self.file).st_mtime > 0
 
     def test_the_file_names_the_commit_and_is_only_written_if_it_changes(self):
@@ -159,6 +159,9 @@ class Version(unittest.TestCase):
         self.assertEqual(self.written('1.2.4'), (['1.2.4', commit], True))
         (self.sources / 'file').write_text('b')
         self.assertEqual(self.written('1.2.4'), (['1.2.4', f'{commit}-dirty'], True))
+
+    def test_sources_without_a_repository_take_the_commit_from_the_environment(self):
+        self.assertEqual(self.written(YAMATA_COMMIT='abc')[0], ['1.2.3', 'abc'])
 
     def test_sources_in_another_repository_have_no_commit(self):
         self.git('init', '-q')

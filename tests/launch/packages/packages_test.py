@@ -129,6 +129,7 @@ class Package(unittest.TestCase):
             completed = set(self.inside('bash', '-c', COMPLETE, 'bash', f'/usr/share/bash-completion/completions/{words[0]}', *words, '--')
                             .split())
             with self.subTest(name):
+                self.assertTrue(flags or name not in {'yamata run', 'yamata-serve'})
                 self.assertEqual(flags - completed, set())
                 self.assertEqual({flag for flag in flags if not re.search(rf'{flag}\b', pages[name.replace(' ', '-')])}, set())
         self.assertIn(f'run -m {MODEL}', pages['yamata-emulate'])
@@ -138,7 +139,7 @@ class Package(unittest.TestCase):
     def test_4_removing_it_leaves_no_trace(self):
         self.inside('apt-get', 'purge', '-y', '--autoremove', 'yamata')
         (self.root / 'root' / PACKAGE.name).unlink()
-        shutil.rmtree(self.root / 'root/.cache')  # measurements, which belong to the user
+        shutil.rmtree(self.root / 'root/.cache', ignore_errors=True)  # measurements, which belong to the user
         self.assertEqual(self.tree() ^ self.before, set())
 
 
