@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """launch/cluster setup and run on emulated machines of which each has a person, a home and an ssh port of its own, and nothing but ssh and
 perl: from the host file to a text. And what goes wrong on the way leaves nothing half-installed."""
+import contextlib
+import os
+import pty
 import signal
 import subprocess
 import time
@@ -130,6 +133,24 @@ class Strangers(OnMachines):
         key = self.on(self.ada, 'cat .ssh/id_ed25519.pub')
         self.as_root(self.machines.all[1], f'cd {self.machines.all[1].person.home}; echo "{key.strip()}" > .ssh/authorized_keys')
         self.assertIn('2 machines are ready', self.run_here('setup hosts --yes'))
+
+    def test_a_password_is_asked_for_once(self):
+        bob = self.machines.all[1]
+        self.as_root(bob, f'rm -f {bob.person.home}/.ssh/authorized_keys; echo bob:sesame | chpasswd; '
+                     'sed -i "s/^PasswordAuthentication no/PasswordAuthentication yes/" /etc/ssh/sshd_config.d/port.conf; kill -HUP 1')
+        child, terminal = pty.fork()
+        if child == 0:
+            os.execvp('nsenter', self.ada.inside('yamata/launch/cluster setup hosts --yes'))
+        said = b''
+        with contextlib.suppress(OSError):  # the end of the terminal
+            while piece := os.read(terminal, 4096):
+                said += piece
+                if said.endswith(b'password: '):
+                    os.write(terminal, b'sesame\n')
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0, said.decode())
+        self.assertEqual(said.count(b'password: '), 1, said.decode())
+        self.assertIn(b'2 machines are ready', said)
+        self.on(self.ada, 'ssh -F hosts.ssh n1 true')
 
 
 if __name__ == '__main__':
