@@ -7,6 +7,7 @@
 #include "launch/commands/bench_options.hpp"
 #include "launch/commands/engine_options.hpp"
 #include "launch/commands/features_options.hpp"
+#include "launch/commands/fetch_options.hpp"
 #include "launch/commands/inspect_options.hpp"
 #include "launch/commands/perplexity_options.hpp"
 #include "launch/commands/plan_options.hpp"
@@ -35,5 +36,6 @@ void profile_command(const ProfileOptions& options);
 using JobMaker = std::function<std::unique_ptr<Job>(const JobOptions& options)>;
 void bench_command(const BenchOptions& options, const JobMaker& make_job);
 void quantize_command(const QuantizeOptions& options);
+void fetch_command(const FetchedOptions& options);
 
 }  // namespace yamata

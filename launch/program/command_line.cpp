@@ -30,6 +30,7 @@ commands
   plan        predict the fastest layout of given machines
   quantize    convert a model file to another format, such as Q4_K_M
   features    write hidden states of a model over a text, to train draft heads
+  fetch       list or remove the layers that this machine has got from rank 0
   simulate    predict what more ranks, a faster network or a better draft would give
   --version   print the version and the commit
 
@@ -59,6 +60,7 @@ const Command& find_command(const std::string& name) {
                                                      {"plan", {plan_flags, read_into<read_plan>}},
                                                      {"quantize", {quantize_flags, read_into<read_quantize>}},
                                                      {"features", {features_flags, read_into<read_features>}},
+                                                     {"fetch", {fetch_flags, read_into<read_fetched>}},
                                                      {"simulate", {simulate_flags, read_into<read_simulation>}}};
   const auto found = kKnown.find(name);
   if (found == kKnown.end() && name.starts_with('-'))

@@ -9,6 +9,7 @@
 #include "launch/commands/bench_options.hpp"
 #include "launch/commands/engine_options.hpp"
 #include "launch/commands/features_options.hpp"
+#include "launch/commands/fetch_options.hpp"
 #include "launch/commands/inspect_options.hpp"
 #include "launch/commands/perplexity_options.hpp"
 #include "launch/commands/plan_options.hpp"
@@ -24,7 +25,7 @@ namespace yamata {
 struct CommandLine {
   std::string text;
   std::variant<std::monostate, RunOptions, PerplexityOptions, TokenizeOptions, InspectOptions, BenchOptions, ProfileOptions,
-               QuantizeOptions, SimulationOptions, PlanOptions, FeaturesOptions, AcceptanceOptions, EngineOptions>
+               QuantizeOptions, SimulationOptions, PlanOptions, FeaturesOptions, AcceptanceOptions, EngineOptions, FetchedOptions>
       options;
 };
 

@@ -127,6 +127,10 @@ class Command {
     require_one_process("profile measures one machine in one process");
     profile_command(options);
   }
+  void operator()(const FetchedOptions& options) const {
+    require_one_process("fetch shows the cache of one machine");
+    fetch_command(options);
+  }
   void operator()(const QuantizeOptions& options) const {
     require_one_process("quantize uses one process with threads");
     quantize_command(options);

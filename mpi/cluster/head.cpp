@@ -29,6 +29,7 @@ Head::Head(Transport& transport, ClusterOptions options)
       members_(transport, options_.timeout, options_.reaches_launcher),
       dispatcher_(transport),
       reports_(transport.size()),
+      weights_(transport, options_.weights),
       awake_(Clock::now(), std::min<std::chrono::milliseconds>(kLongestLook, options_.timeout / 2)),
       sent_before_(transport.bytes_sent()) {
   dispatcher_.on_guesses = [this](int rank, const wire::Guesses& guesses) {
@@ -182,6 +183,7 @@ bool Head::step() {
     if (Pipeline* target = dispatcher_.target()) anything |= target->advance();  // the results of drafters are not needed any more
   } else {
     anything |= dispatcher_.advance();
+    anything |= weights_.advance();
     if (options_.interrupted && *options_.interrupted) throw Interrupted{};
     if (transport_.size() > 1) watch_ranks();
   }
@@ -269,7 +271,7 @@ void Head::dispatch(Message message) {
   const int from = message.from;
   if (message.tag == Tag::kPart) return members_.heard_part(from);
   if (from != 0) members_.heard(from);
-  if (dispatcher_.dispatch(message)) return;
+  if (dispatcher_.dispatch(message) || weights_.take(message)) return;
   switch (message.tag) {
     case Tag::kHello:
       if (state_ == State::kGathering) joined(from, validated(wire::decode_hello(message.bytes), from));

@@ -12,6 +12,7 @@
 #include "mpi/cluster/members.hpp"
 #include "mpi/cluster/reports.hpp"
 #include "mpi/cluster/speed_measurement.hpp"
+#include "mpi/cluster/weights_server.hpp"
 #include "mpi/transport/idle.hpp"
 #include "node/awake_clock.hpp"
 
@@ -33,6 +34,7 @@ struct ClusterOptions {
                                                       std::span<const GroupTime> so_far)>
       next_group;
   LayerFactory make_layer;
+  WeightsSource* weights = nullptr;                                  ///< for ranks that lack the models' files; it outlives the head
   std::function<void(int rank, const std::string& host)> on_joined;  ///< a rank has said hello
   std::function<void(double share)> on_loading;                      ///< `share`: share of all weights that is loaded
   std::function<void(const std::string&)> on_warning;
@@ -155,6 +157,7 @@ class Head {
   Members members_;
   Dispatcher dispatcher_;
   Reports reports_;
+  WeightsServer weights_;
   AwakeClock awake_;  // for measurements, and at the end
   Idle idle_;
   const std::uint64_t sent_before_;  // bytes sent by earlier jobs

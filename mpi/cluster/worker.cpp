@@ -40,16 +40,23 @@ Worker::Worker(Transport& transport, const WorkerSetup& setup)
       setup_(setup),
       liveness_(transport.size(), setup.timeout, Clock::now()),
       dispatcher_(transport),
-      sent_before_(transport.bytes_sent()) {
+      sent_before_(transport.bytes_sent()),
+      fetch_(transport, setup.fetch) {
   for (int r = 0; r < transport.size(); ++r) liveness_.name(r, transport.host(r));
 }
 
 void Worker::begin() {
   attempt([&] {
-    hello_ = setup_.open();
-    transport_.send(0, Tag::kHello, wire::encode(hello_));
+    fetch_.begin();
+    if (fetch_.finished()) join();
   });
   liveness_.watch(0, Clock::now());
+}
+
+void Worker::join() {
+  hello_ = setup_.open();
+  transport_.send(0, Tag::kHello, wire::encode(hello_));
+  state_ = State::kAwaitingPlan;
 }
 
 /// Runs `work`; errors are sent to the head.
@@ -74,23 +81,33 @@ void Worker::attempt(Work work) {
 void Worker::fail(const wire::Failure& failure) {
   speed_.reset();
   shared_layer_.reset();
+  fetch_.cancel();
   state_ = State::kFailed;
   transport_.send(0, Tag::kFailure, wire::encode(failure));
 }
 
-void Worker::take_place(const wire::Start& plan) {
+/// Its weights must be present before its stages are made.
+void Worker::take_plan(wire::Start plan) {
   const std::int64_t now_us = Trace::now_us();
   if (state_ != State::kAwaitingPlan || speed_) throw ClusterError("a second plan came for the same job");
-  dispatcher_.build(plan, setup_.make_stage);
-  for (const wire::PipelinePlan& part : plan.pipelines) {
+  wire::validate(plan, transport_.size(), 0);
+  // On one machine, the clocks are equal; otherwise this is wrong by as much as the link's latency was measured wrongly.
+  clock_offset_us_ = plan.head_host == setup_.host ? 0 : plan.head_time_us - now_us;
+  plan_ = std::move(plan);
+  state_ = State::kFetching;
+  fetch_.begin(plan_);
+  if (fetch_.finished()) take_place();
+}
+
+void Worker::take_place() {
+  dispatcher_.build(plan_, setup_.make_stage);
+  for (const wire::PipelinePlan& part : plan_.pipelines) {
     if (part.model == 0) target_ranks_.insert(part.ranks.begin(), part.ranks.end());
   }
   if (dispatcher_.empty()) {  // it waits for the end of the job
     become_dispensable(true);
     return serve();
   }
-  // On one machine, the clocks are equal; otherwise this is wrong by as much as the link's latency was measured wrongly.
-  clock_offset_us_ = plan.head_host == setup_.host ? 0 : plan.head_time_us - now_us;
   dispatcher_.load();
   state_ = State::kLoading;
   for (Message& message : early_) take(std::move(message));
@@ -107,6 +124,7 @@ void Worker::leave_job() {
 
 void Worker::end(int exit_code) {
   speed_.reset();
+  fetch_.cancel();
   shared_layer_.reset();
   if (dispensable_) become_dispensable(false);  // all ranks leave the job at the same time
   exit_code_ = exit_code;
@@ -130,7 +148,7 @@ bool Worker::step() {
   if (ended()) return true;
   if (setup_.launcher_gone && *setup_.launcher_gone && state_ != State::kFailed)
     fail({static_cast<int>(ExitCode::kCluster), "the launcher's daemon on this machine has died, which ends the job", true});
-  attempt([&] { anything |= advance_measuring() || advance_benchmark() || dispatcher_.advance(); });
+  attempt([&] { anything |= advance_fetch() || advance_measuring() || advance_benchmark() || dispatcher_.advance(); });
   send_heartbeats();
   if (anything) idle_.reset();
   return anything;
@@ -141,7 +159,11 @@ void Worker::dispatch(Message message) {
   liveness_.heard(message.from, Clock::now());
   switch (message.tag) {
     case Tag::kStart:
-      attempt([&] { take_place(wire::decode_start(message.bytes)); });
+      attempt([&] { take_plan(wire::decode_start(message.bytes)); });
+      break;
+    case Tag::kModelFiles:
+    case Tag::kChunk:
+      attempt([&] { fetch_.take(message); });
       break;
     case Tag::kMeasure:
       attempt([&] { measure(); });
@@ -177,7 +199,9 @@ void Worker::dispatch(Message message) {
 
 wire::Heartbeat Worker::heartbeat() const {
   wire::Heartbeat own = dispatcher_.heartbeat();
-  own.progress += liveness_.parts();
+  own.progress += liveness_.parts() + fetch_.progress();
+  if (fetch_.has_tasks())  // fetching is the first half of loading
+    own.loaded_permille = static_cast<std::uint16_t>((1000 * fetch_.share() + own.loaded_permille) / 2);
   own.hears = liveness_.hears();
   own.receives = liveness_.receives();
   return own;
@@ -233,6 +257,14 @@ void Worker::measure() {
   speed_ = std::make_unique<SpeedMeasurement>(setup_.measure);
 }
 
+bool Worker::advance_fetch() {
+  if (state_ != State::kOpening && state_ != State::kFetching) return false;
+  const bool anything = fetch_.advance();
+  if (!fetch_.finished()) return anything;
+  state_ == State::kOpening ? join() : take_place();
+  return true;
+}
+
 bool Worker::advance_measuring() {
   if (!speed_ || !speed_->finished()) return false;
   const wire::Measured measured = speed_->take();
@@ -258,7 +290,7 @@ bool Worker::advance_benchmark() {
 
 /// The stream comes from the stage before, the plan from the head. Messages that arrive before the plan are kept until then.
 void Worker::take(Message message) {
-  if (state_ == State::kAwaitingPlan) {
+  if (state_ == State::kAwaitingPlan || state_ == State::kFetching) {
     early_.push_back(std::move(message));
     return;
   }
@@ -322,6 +354,7 @@ wire::Report Worker::report() {
                                                                    : "stage");
   report.isa = hello_.isa;
   report.threads = hello_.threads;
+  report.fetched_bytes = fetch_.bytes();
   if (setup_.mapped_bytes) report.mapped_bytes = setup_.mapped_bytes();
   dispatcher_.describe(report, clock_offset_us_);
   return report;

@@ -14,6 +14,7 @@
 #include "mpi/cluster/group_benchmark.hpp"
 #include "mpi/cluster/liveness.hpp"
 #include "mpi/cluster/speed_measurement.hpp"
+#include "mpi/cluster/weights_fetch.hpp"
 #include "mpi/transport/idle.hpp"
 
 namespace yamata {
@@ -25,7 +26,8 @@ struct WorkerSetup {
   std::string host;
   /// Opens the model of the next job and describes this rank. If it throws, the error is sent to the head, which reports it.
   std::function<wire::Hello()> open;
-  Measure measure;  ///< called after `open`
+  FetchSetup fetch;  ///< what to fetch from the head before that, and before stages are made; empty: nothing
+  Measure measure;   ///< called after `open`
   /// Called after `open`.
   StageFactory make_stage;
   LayerFactory make_layer;  ///< likewise
@@ -44,18 +46,18 @@ struct WorkerSetup {
 
 /// One job of such a rank: a state machine.
 ///
-///   kAwaitingPlan --take_place--> kLoading --serve--> kServing
-///   kAwaitingPlan --take_place--> kServing, if the plan has no part for this rank: it is idle
+///   kOpening --join--> kAwaitingPlan --take_plan--> kFetching --take_place--> kLoading --serve--> kServing
+///   kFetching --take_place--> kServing, if the plan has no part for this rank: it is idle
 ///       any state --fail--> kFailed: it takes no part any more and waits for the end
 ///       any state but kFailed --leave_job--> kJobOver; any state --end--> kStopped
 class Worker {
  public:
-  enum class State { kAwaitingPlan, kLoading, kServing, kFailed, kJobOver, kStopped };
+  enum class State { kOpening, kAwaitingPlan, kFetching, kLoading, kServing, kFailed, kJobOver, kStopped };
 
   /// `setup` must outlive the worker.
   Worker(Transport& transport, const WorkerSetup& setup);
 
-  /// Opens the model and says hello. Call it once.
+  /// Opens the model and says hello, at once if nothing has to be fetched for it. Call it once.
   void begin();
   /// Handles messages and advances this rank's part; true if anything happened. Throws RankLost if the head has fallen silent.
   bool step();
@@ -68,7 +70,9 @@ class Worker {
 
  private:
   // Transitions
-  void take_place(const wire::Start& plan);
+  void join();
+  void take_plan(wire::Start plan);
+  void take_place();
   void serve();
   void fail(const wire::Failure& failure);
   void leave_job();
@@ -79,6 +83,7 @@ class Worker {
   void dispatch(Message message);
   void answer(const wire::Probe& probe);
   void measure();
+  bool advance_fetch();
   bool advance_measuring();
   void benchmark(const wire::BenchmarkRequest& layer);
   bool advance_benchmark();
@@ -101,13 +106,15 @@ class Worker {
   Idle idle_;
   const std::uint64_t sent_before_;  // bytes sent by earlier jobs
   wire::Hello hello_;                // the hello that this rank has sent
-  State state_ = State::kAwaitingPlan;
+  WeightsFetch fetch_;
+  State state_ = State::kOpening;
   bool dispensable_ = false;                   // the job continues if this rank is lost, in any state
   std::set<int> target_ranks_;                 // the ranks that hold the target; empty before the plan
   bool reaches_launcher_ = false;              // ever since the head has been silent for half the deadline
   bool suspicious_ = false;                    // it has been silent for so long
   std::unique_ptr<SpeedMeasurement> speed_;    // while this rank measures its speed
   std::unique_ptr<SharedLayer> shared_layer_;  // while its group is benchmarked
+  wire::Start plan_;
   std::vector<Message> early_;
   Clock::time_point probed_{};  // the last time that the head measured the link to this rank
   std::optional<int> exit_code_;

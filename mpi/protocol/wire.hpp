@@ -3,11 +3,13 @@
 // subject.
 //
 //   tag          from -> to           order and meaning
-//   kHello       rank -> head         once per job, first
+//   kAskFiles    rank -> head         before kHello, for each model that is not on the rank's machine; answered with kModelFiles
+//   kHello       rank -> head         once per job, before all but kAskFiles, kAskChunk and kHeartbeat
 //   kMeasure     head -> rank         after every kHello, if speeds are measured; ranks of one machine in turn; answered with kMeasured
 //   kProbe       head <-> rank        between hellos and plan, if links are measured; answered at once, without the padding
 //   kBenchmark   head -> rank         after the probes, to the members of a group; answered with kBenchmarkResult before the next
 //   kStart       head -> rank         once per job, after every kHello
+//   kAskChunk    rank -> head         after kModelFiles or kStart, at most kMostOutstanding at a time; answered with kChunk
 //   kRecord      stage k -> k+1       the one ordered stream: runs and cache operations; forwarded before it is executed
 //   kActivations stage k -> k+1       one per run, in the order of the runs; with the requested features of all layers so far
 //                                     both: from the stage's leader to every rank of the next; records also within the first stage
@@ -26,6 +28,7 @@
 //   kLeftOut     head -> rank         to a drafter or an idle rank: the job goes on without it, and it hears nothing more from the head
 //   kNextJob     head -> rank         while no run is in flight: the job is over; answered with kHello for the next
 //   kDisconnect  rank <-> head        last message
+#include "mpi/protocol/wire_fetch.hpp"
 #include "mpi/protocol/wire_guesses.hpp"
 #include "mpi/protocol/wire_hello.hpp"
 #include "mpi/protocol/wire_measuring.hpp"

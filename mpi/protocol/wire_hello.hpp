@@ -11,7 +11,7 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 36;
+inline constexpr std::uint32_t kProtocolVersion = 37;
 
 /// As a number of layers: as many as fit into the device's memory beside drafts; the plan says how many that are.
 inline constexpr std::int32_t kLayersThatFit = 1 << 20;

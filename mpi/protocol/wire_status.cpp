@@ -66,6 +66,7 @@ Bytes encode(const Report& m) {
       .put(m.feature_bytes)
       .put(m.rss_bytes)
       .put(m.mapped_bytes)
+      .put(m.fetched_bytes)
       .put(m.runs)
       .put(m.runs_skipped)
       .put(m.tokens_skipped)
@@ -113,6 +114,7 @@ Report decode_report(std::span<const std::byte> bytes) {
   m.feature_bytes = in.get<std::uint64_t>();
   m.rss_bytes = in.get<std::uint64_t>();
   m.mapped_bytes = in.get<std::uint64_t>();
+  m.fetched_bytes = in.get<std::uint64_t>();
   m.runs = in.get<std::uint64_t>();
   m.runs_skipped = in.get<std::uint64_t>();
   m.tokens_skipped = in.get<std::uint64_t>();

@@ -54,6 +54,7 @@ struct Report {
   double draft_s = 0;                                            ///< part of busy_s that drafts and heads computed
   double candidates_s = 0;                                       ///< its drafters read logits and chose guesses; not in busy_s
   std::uint64_t device_peak_bytes = 0;                           ///< most of its devices' memory that was in use at a time
+  std::uint64_t fetched_bytes = 0;                               ///< of weights that came from rank 0, since its machine lacks them
   std::uint64_t feature_bytes = 0;                               ///< part of bytes_sent: the target's hidden states for guess sources
 };
 

@@ -41,6 +41,10 @@ enum class Tag : int {
   kBenchmark,        ///< head -> rank: compute shared layers with other ranks, to measure them
   kBenchmarkResult,  ///< rank -> head: how long they took
   kLeftOut,          ///< head -> rank: the job goes on without you
+  kAskFiles,         ///< rank -> head: a model's files are not on this machine; what are they?
+  kModelFiles,       ///< head -> rank: their sizes and headers
+  kAskChunk,         ///< rank -> head: a piece of such a file
+  kChunk,            ///< head -> rank: its bytes
   kDisconnect,       ///< the last message between two ranks
   kPart,             ///< from the transport itself: a part of a large message has arrived
 };

@@ -85,7 +85,7 @@ Needs DraftHeadsFile::needs_of_kind(const ModelFile& target, const ContextOption
   const CheckedTensors tensors(tensors_, target);
   const Hyperparameters& h = target.h;
   if (kind_ == Kind::kNextn) return nextn_needs(tensors, context);
-  const WeightSet target_weights = StageWeights::find(target.file, h, {0, h.layers}).rest;
+  const WeightSet target_weights = StageWeights::find_rest(target.file, h, WeightUse::kTime);
   Needs needs;
   needs.weight_bytes = kept_bytes(tensors_, matrices);
   const std::uint64_t output = target_weights.matrix(TensorRole::kOutput).bytes();

@@ -10,7 +10,7 @@ DraftHeadsStage::DraftHeadsStage(const ModelFile& target, const ContextOptions& 
       unit_(unit),
       weights_(matrices),
       cells_(context.cells, context.sequences),
-      target_weights_(StageWeights::find(target.file, target.h, {0, target.h.layers}).rest),
+      target_weights_(StageWeights::find_rest(target.file, target.h)),
       packs_(context.pack) {}
 
 DraftHeadsStage::~DraftHeadsStage() {

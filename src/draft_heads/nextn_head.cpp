@@ -79,7 +79,7 @@ Needs nextn_needs(const CheckedTensors& tensors, const ContextOptions& context) 
   const Hyperparameters& h = target.h;
   const gguf::File& file = *tensors.all().gguf();
   const Shard all(h);
-  const Matrix target_output = StageWeights::find(target.file, h, {0, h.layers}).rest.matrix(TensorRole::kOutput);
+  const Matrix target_output = StageWeights::find_rest(target.file, h, WeightUse::kTime).matrix(TensorRole::kOutput);
   const std::uint64_t beside = matrix_of(*found.projection).bytes() + (found.output ? matrix_of(*found.output) : target_output).bytes();
   const auto floats = static_cast<std::uint64_t>(StageBuffers::of(h, range_of(target), all).floats(1, 0) + 8 * h.dim + h.vocabulary);
   return {
@@ -106,14 +106,17 @@ NextnHead::NextnHead(const CheckedTensors& tensors, const ContextOptions& contex
       left_(unit),
       chosen_(unit),
       outputs_(unit) {
-  take_weights(NextnTensors::find(tensors));
+  take_weights(NextnTensors::find(tensors), *tensors.all().gguf());
   for (int head = 0; head < shard_.kv_heads(); ++head) {
     cache_k_.push_back(store_.k(0, head));
     cache_v_.push_back(store_.v(0, head));
   }
 }
 
-void NextnHead::take_weights(const NextnTensors& from) {
+void NextnHead::take_weights(const NextnTensors& from, const gguf::File& file) {
+  for (const TensorView* tensor : {from.projection, from.embedding_norm, from.hidden_norm, from.norm, from.output, from.embedding}) {
+    if (const gguf::Tensor* own = tensor ? file.find(tensor->name) : nullptr) file.require_present(*own, {own->data, own->bytes});
+  }
   for (Matrix* matrix : block_.layers.front().factors()) weights_.adopt(*matrix);
   projection_ = weights_.foreign(matrix_of(*from.projection));
   output_ = weights_.foreign(from.output ? matrix_of(*from.output) : target_output());

@@ -40,7 +40,7 @@ class NextnHead final : public DraftHeadsStage {
   std::span<const float> logits() const override;
 
  private:
-  void take_weights(const NextnTensors& from);
+  void take_weights(const NextnTensors& from, const gguf::File& file);
   void build(const StageBatch& batch) override;
   void place(const StageBatch& batch);
   void add_norm(const float* x, const float* weight, float* out, std::int64_t out_stride);

@@ -9,6 +9,17 @@
 
 namespace yamata::gguf {
 
+void File::require_present(const Tensor& tensor, std::span<const std::byte> bytes) const {
+  if (presence_ && !presence_->has(bytes))
+    throw ModelError(fmt::format("{}: tensor {} has not been fetched from rank 0; this is a bug in yamata", name_, tensor.name));
+}
+
+std::vector<File::Part> File::parts() const {
+  std::vector<Part> parts;
+  for (const auto& mapping : mappings_) parts.push_back({mapping->bytes, static_cast<std::size_t>(mapping->header_bytes)});
+  return parts;
+}
+
 std::vector<std::int64_t> Tensor::integers() const {
   if (integer_bytes == 0) throw ModelError(fmt::format("tensor {} is of type {}, not of whole numbers", name, traits(type).name));
   std::vector<std::int64_t> values(bytes / static_cast<std::size_t>(integer_bytes));

@@ -41,6 +41,21 @@ struct Tensor {
   std::vector<std::int64_t> integers() const;
 };
 
+/// Tells which bytes of a file that is not complete are present; the others are holes, which read as zeros.
+class Presence {
+ public:
+  virtual ~Presence() = default;
+  virtual bool has(std::span<const std::byte> bytes) const = 0;
+  /// The fingerprint of the complete file.
+  virtual std::uint64_t fingerprint() const = 0;
+};
+
+/// A part of a model that is not complete.
+struct IncompletePart {
+  std::string path;                   ///< a file of the whole size, with holes
+  std::span<const std::byte> header;  ///< header, metadata and tensor table, which the file lacks
+};
+
 class File {
  public:
   /// Maps the file and, if it is the first part of a split model (`-00001-of-0000N.gguf`), all its parts. Every count, length, offset and
@@ -48,6 +63,8 @@ class File {
   static File open(const std::filesystem::path& path);
   /// Reads a file in memory (tests, fuzzing). The bytes must outlive the result.
   static File parse(std::span<const std::byte> bytes, const std::string& name);
+  /// Maps the parts of a model with holes. The headers must outlive the result. `name`: for messages.
+  static File open_incomplete(const std::vector<IncompletePart>& parts, std::shared_ptr<const Presence> presence, const std::string& name);
   ~File();
   File(File&&) noexcept;
   File& operator=(File&&) noexcept;
@@ -79,6 +96,19 @@ class File {
   /// A hash over header, metadata, tensor table and sampled bytes of every tensor; equal files have equal ones.
   std::uint64_t fingerprint() const;
 
+  /// Throws ModelError with the tensor's name unless these of its bytes are present. Call it before they are used for a result: a hole
+  /// would give a wrong one without an error.
+  void require_present(const Tensor& tensor, std::span<const std::byte> bytes) const;
+  /// Whether the file may have holes.
+  bool is_incomplete() const { return presence_ != nullptr; }
+
+  /// A file of the model, mapped: its bytes, and how many of them come before the data.
+  struct Part {
+    std::span<const std::byte> bytes;
+    std::size_t header_bytes = 0;
+  };
+  std::vector<Part> parts() const;
+
  private:
   struct Mapping;
   File();
@@ -91,6 +121,7 @@ class File {
   std::vector<Tensor> tensors_;
   std::unordered_map<std::string, std::size_t> index_;
   std::vector<std::unique_ptr<Mapping>> mappings_;
+  std::shared_ptr<const Presence> presence_;  // null: complete
 };
 
 }  // namespace yamata::gguf

@@ -94,10 +94,11 @@ class Parser {
     throw ModelError(fmt::format("{}: {} at offset {}; the file is damaged, copy or download it again", name_, what, at_));
   }
   bool is_first_part() const { return file_.mappings_.size() == 1; }
-  std::size_t left() const { return mapping_.bytes.size() - at_; }
+  std::span<const std::byte> readable() const { return mapping_.readable(); }
+  std::size_t left() const { return readable().size() - at_; }
   const std::byte* take(std::uint64_t n, const char* what) {
     if (n > left()) fail(fmt::format("the file ends inside {}", what));
-    const std::byte* p = mapping_.bytes.data() + at_;
+    const std::byte* p = readable().data() + at_;
     at_ += static_cast<std::size_t>(n);
     return p;
   }
@@ -120,12 +121,10 @@ class Parser {
   }
 
   /// Its first eight bytes are the length of a header, which is JSON.
-  bool is_safetensors() const {
-    return mapping_.bytes.size() > 9 && mapping_.bytes[8] == std::byte{'{'} && mapping_.bytes[7] == std::byte{0};
-  }
+  bool is_safetensors() const { return readable().size() > 9 && readable()[8] == std::byte{'{'} && readable()[7] == std::byte{0}; }
 
   void read_header() {
-    if (mapping_.bytes.size() < 4 || std::memcmp(mapping_.bytes.data(), "GGUF", 4) != 0) {
+    if (readable().size() < 4 || std::memcmp(readable().data(), "GGUF", 4) != 0) {
       const char* const remedy =
           is_safetensors() ? "draft heads are for --heads of yamata run; convert a model to GGUF" : "convert or download the model as GGUF";
       throw ModelError(fmt::format("{} is not a GGUF file{}; {}", name_, is_safetensors() ? ", but a safetensors file" : "", remedy));
@@ -147,7 +146,7 @@ class Parser {
     const std::size_t begin = at_;
     const auto type = get_type();
     Value value = type == ValueType::Array ? read_array(key) : read_scalar(type);
-    if (is_first_part()) file_.raw_metadata_.push_back({key, mapping_.bytes.subspan(begin, at_ - begin)});
+    if (is_first_part()) file_.raw_metadata_.push_back({key, readable().subspan(begin, at_ - begin)});
     if (!file_.metadata_.emplace(key, std::move(value)).second) fail(fmt::format("metadata key {} stands twice", shown(key)));
   }
   ValueType get_type() {
@@ -340,7 +339,23 @@ File File::open(const std::filesystem::path& path) {
   return file;
 }
 
+File File::open_incomplete(const std::vector<IncompletePart>& parts, std::shared_ptr<const Presence> presence, const std::string& name) {
+  File file = Parser::make(name);
+  std::map<std::string, Value> metadata;
+  for (const IncompletePart& part : parts) {
+    Parser::set_metadata(file, {});
+    auto mapping = std::make_unique<Mapping>(part.path);
+    mapping->header = part.header;
+    Parser::add_part(file, std::move(mapping), name);
+    if (&part == &parts.front()) metadata = file.metadata_;
+  }
+  Parser::set_metadata(file, std::move(metadata));
+  file.presence_ = std::move(presence);
+  return file;
+}
+
 std::uint64_t File::fingerprint() const {
+  if (presence_) return presence_->fingerprint();
   std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a over 8-byte words
   const auto mix = [&](const std::byte* p, std::size_t n) {
     for (; n >= 8; p += 8, n -= 8) {

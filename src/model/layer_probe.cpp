@@ -37,7 +37,8 @@ LayerProbe::LayerProbe(const ModelFile& model, LayerRange layers, ComputeUnit& u
     : unit_(unit),
       widest_(widest),
       stage_(model.file, model.h, layers,
-             ContextOptions{.cells = 2 * widest, .sequences = 1, .cache_types = CacheType::kF16, .copy_others = copies}, unit),
+             ContextOptions{.cells = 2 * widest, .sequences = 1, .cache_types = CacheType::kF16, .copy_others = copies, .only_time = true},
+             unit),
       activations_(static_cast<std::size_t>(widest * stage_.input_width()), 1.0f) {
   for (std::int64_t layer = layers.begin; layer < layers.end; ++layer)
     bytes_ += static_cast<double>(layer_bytes(model.file, model.h, layer));

@@ -13,8 +13,9 @@ struct ModelFile {
   Hyperparameters h;
 
   /// Throws ModelError, also for a tensor that no code reads.
-  static ModelFile open(const std::string& path) {
-    gguf::File file = gguf::File::open(path);
+  static ModelFile open(const std::string& path) { return of(gguf::File::open(path)); }
+  /// The same for a file that is open.
+  static ModelFile of(gguf::File file) {
     const Hyperparameters h = Hyperparameters::read(file);
     require_all_read(file, h);
     return {std::move(file), h};

@@ -38,6 +38,7 @@ struct ContextOptions {
   bool pack_first = false;        ///< pack their weights in any case
   /// the unit, a device, computes the other layers, too; their packed weights are copied to it for every run (offloading)
   bool copy_others = false;
+  bool only_time = false;  ///< only its time is measured, so that weights may be holes (gguf::Presence)
 };
 
 /// As a feature layer: the hidden states after the last layer and the output norm. Any other number n means the input of layer n.

@@ -30,7 +30,7 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
       range_(range),
       shard_(h, options.group.shares, options.group.member),
       exchange_(options.group.exchange),
-      weights_(StageWeights::find(file, h, range, shard_)),
+      weights_(StageWeights::find(file, h, range, shard_, options.only_time ? WeightUse::kTime : WeightUse::kResult)),
       sizes_(StageBuffers::of(h, range, shard_)),
       shapes_(h, range, shard_),
       passed_in_(h, range.begin),

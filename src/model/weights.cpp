@@ -222,14 +222,31 @@ std::vector<Matrix*> WeightSet::factors() {
   return matrices;
 }
 
-StageWeights StageWeights::find(const gguf::File& file, const Hyperparameters& h, LayerRange range, const Shard& shard) {
+void require_present(const gguf::File& file, const FoundTensor& found) {
+  file.require_present(*found.tensor, found.bytes());
+  if (found.scale) file.require_present(*found.scale, {found.scale->data, found.scale->bytes});
+}
+
+WeightSet StageWeights::find_rest(const gguf::File& file, const Hyperparameters& h, WeightUse use) {
+  WeightSet rest;
+  for (const FoundTensor& found : find_tensors(file, h, {0, h.layers})) {
+    if (found.layer >= 0) continue;
+    if (use == WeightUse::kResult) require_present(file, found);
+    rest.put(found);
+  }
+  return rest;
+}
+
+StageWeights StageWeights::find(const gguf::File& file, const Hyperparameters& h, LayerRange range, const Shard& shard, WeightUse use) {
   StageWeights w;
   for (std::int64_t layer = range.begin; layer < range.end; ++layer) {
     w.specs.push_back(h.layer_at(layer));
   }
   w.layers.resize(w.specs.size());
-  for (const FoundTensor& found : find_tensors(file, h, range, shard))
+  for (const FoundTensor& found : find_tensors(file, h, range, shard)) {
+    if (use == WeightUse::kResult) require_present(file, found);
     (found.layer < 0 ? w.rest : w.layers[static_cast<std::size_t>(found.layer - range.begin)]).put(found);
+  }
   return w;
 }
 

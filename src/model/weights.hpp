@@ -65,19 +65,29 @@ class WeightSet {
   std::vector<std::unique_ptr<float[]>> transposed_;
 };
 
+/// Whether the weights that are found will be read for a result: then each must be present (gguf::File::require_present). For a time or a
+/// size they may be holes.
+enum class WeightUse { kResult, kTime };
+
 struct StageWeights {
   std::vector<LayerSpec> specs;   // per layer of the stage
   std::vector<WeightSet> layers;  // the same
   WeightSet rest;                 // embedding, output and its norm, rope factors
 
   /// Throws ModelError like find_tensors, and for a layer with an unsupported feature, with its name.
-  static StageWeights find(const gguf::File& file, const Hyperparameters& h, LayerRange layers, const Shard& shard);
+  static StageWeights find(const gguf::File& file, const Hyperparameters& h, LayerRange layers, const Shard& shard,
+                           WeightUse use = WeightUse::kResult);
   static StageWeights find(const gguf::File& file, const Hyperparameters& h, LayerRange layers) { return find(file, h, layers, Shard(h)); }
+  /// Only those outside the layers, of a rank that has all layers.
+  static WeightSet find_rest(const gguf::File& file, const Hyperparameters& h, WeightUse use = WeightUse::kResult);
   /// The matrices of products, each once.
   std::vector<Matrix*> factors();
   /// The same for some layers, counted from the stage's first; with the last layer also those outside the layers.
   std::vector<Matrix*> factors(LayerRange of);
 };
+
+/// The bytes of the file that a stage reads, with factors; `found` belongs to it. Throws ModelError if one of them is a hole.
+void require_present(const gguf::File& file, const FoundTensor& found);
 
 /// The bytes of every tensor that a rank of a stage holds, with or without `experts`; tied embedding and output count once.
 std::vector<std::span<const std::byte>> stage_tensors(const gguf::File& file, const Hyperparameters& h, LayerRange layers,

@@ -271,8 +271,9 @@ TEST(Cluster, RankWithoutTheDraft_isAStageAndAnotherDrafts) {
   const TemporaryFolder folder;
   const auto flags = [&](const std::string& target, const std::string& draft) {
     // The default policy sends only guesses that are worth their cost on this machine; this may be none.
-    return Arguments{"run", "-m",    target, "-md", draft,          "--strategy", "speculative", "--policy", "dynamic-tree",
-                     "-p",  kPrompt, "-n",   "16",  "--ignore-eos", "-t",         "1",           "--json",   folder / "r.json"};
+    return Arguments{"run",      "--fetch",        "never", "-m",    target, "-md", draft,          "--strategy", "speculative",
+                     "--policy", "dynamic-tree",   "-p",    kPrompt, "-n",   "16",  "--ignore-eos", "-t",         "1",
+                     "--json",   folder / "r.json"};
   };
   const std::string draft = test::source_path("/models/tales-draft-q8_0.gguf");
   const Outcome outcome = run_with_last(flags(kModel, draft), flags(kModel, folder / "absent.gguf"));
@@ -333,7 +334,8 @@ TEST(Cluster, BadFlag_isComplainedOfOnce) {
 
 TEST(Cluster, MissingFileOnOneRank_isNamed) {
   const TemporaryFolder folder;
-  const Outcome outcome = run_with_last({"run", "-m", kModel, "-p", "x"}, {"run", "-m", folder / "absent.gguf", "-p", "x"});
+  const Outcome outcome = run_with_last({"run", "-m", kModel, "-p", "x", "--fetch", "never"},
+                                        {"run", "-m", folder / "absent.gguf", "-p", "x", "--fetch", "never"});
   EXPECT_EQ(outcome.code, 2) << outcome.err;
   ASSERT_EQ(outcome.complaints().size(), 1u) << outcome.err;
   EXPECT_NE(outcome.complaints()[0].find("rank 2"), std::string::npos) << outcome.err;

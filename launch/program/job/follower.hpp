@@ -21,8 +21,6 @@ class Follower {
   WorkerSetup setup();
 
  private:
-  wire::Hello open();
-
   NextJob next_;
   std::unique_ptr<JobRank> rank_;
 };

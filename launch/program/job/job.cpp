@@ -16,7 +16,11 @@
 namespace yamata {
 
 Job::Job(const JobOptions& options, Transport& transport, RankLocation location)
-    : transport_(transport), rank_(options, transport, std::move(location)), experience_(rank_), chooser_(rank_, experience_) {}
+    : transport_(transport),
+      rank_(options, transport, std::move(location)),
+      shared_(rank_.models()),
+      experience_(rank_),
+      chooser_(rank_, experience_) {}
 
 wire::Hello Job::open() {
   hello_ = rank_.open();
@@ -36,6 +40,7 @@ ClusterOptions Job::cluster() {
     announce_left_out(rank);
   };
   cluster.reaches_launcher = reaches_distant_mpirun;
+  cluster.weights = &shared_;
   const JobLayout& layout = rank_.layout();
   if (layout.is_open() || layout.splits_by_speed()) cluster.measure = [this](const std::atomic<bool>& stop) { return rank_.measure(stop); };
   cluster.probes_links = layout.is_open();

@@ -12,6 +12,7 @@
 #include "launch/program/job/job_planner.hpp"
 #include "launch/program/job/job_rank.hpp"
 #include "launch/program/job/layout_chooser.hpp"
+#include "launch/program/job/shared_weights.hpp"
 #include "launch/program/output/output_file.hpp"
 #include "mpi/cluster/head.hpp"
 
@@ -66,6 +67,7 @@ class Job {
 
   Transport& transport_;
   JobRank rank_;
+  SharedWeights shared_;
   JobExperience experience_;
   LayoutChooser chooser_;
   wire::Hello hello_;

@@ -37,7 +37,7 @@ JobRank::JobRank(const JobOptions& options, const Transport& transport, RankLoca
                .drafts = static_cast<int>(options_.models.drafts.size()),
                .draft_heads = static_cast<int>(options_.models.draft_heads.size())},
               options.layout.strategy),
-      models_(options_.models),
+      models_(options_.models, options_.fetch, location_.host),
       units_(options_.compute, location_, models_, layout_, {.batch = options_.cache.batch, .patience = options_.timeout / 4}),
       speed_(models_, units_, layout_, location_, options_.timeout / 4) {}
 
@@ -92,7 +92,13 @@ LayerFactory JobRank::layer_factory() {
   return [this](LayerRange layers, const GroupMember& group) -> std::unique_ptr<StageModel> {
     constexpr int kCells = 16;
     if (!models_.has(0) || layers.end > models_.target().h.layers) throw started_with_other_flags();
-    const ContextOptions options{kCells, 1, options_.cache.types, options_.compute.repack, group, kCells};
+    const ContextOptions options{.cells = kCells,
+                                 .sequences = 1,
+                                 .cache_types = options_.cache.types,
+                                 .pack = options_.compute.repack,
+                                 .group = group,
+                                 .context = kCells,
+                                 .only_time = true};
     auto stage = std::make_unique<TransformerStage>(models_.target().file, models_.target().h, layers, options, units_.of(0));
     stage->keep_columns();
     return stage;

@@ -11,6 +11,7 @@
 #include "launch/program/options/options.hpp"
 #include "mpi/cluster/dispatcher.hpp"
 #include "mpi/cluster/group_benchmark.hpp"
+#include "mpi/cluster/weights_fetch.hpp"
 #include "mpi/transport/transport.hpp"
 
 namespace yamata {
@@ -23,6 +24,14 @@ class JobRank {
   JobRank(const JobRank&) = delete;
   JobRank& operator=(const JobRank&) = delete;
 
+  /// The models that open() must open and whose files this machine lacks, so that they are fetched. On rank 0 none: there it is an error.
+  std::vector<std::int32_t> absent_models() const { return models_.absent(layout_, location_.rank); }
+  /// The files of such a model. Throws ModelError if this machine cannot keep them.
+  void take_files(std::int32_t model, fetch::ModelShape shape) { models_.take_files(static_cast<std::size_t>(model), std::move(shape)); }
+  /// What must be fetched before open().
+  std::vector<FetchTask> heads_to_fetch() const { return models_.heads_to_fetch(); }
+  /// What must be fetched before this rank's stages of a plan are made.
+  std::vector<FetchTask> weights_to_fetch(const wire::Start& plan) const { return models_.weights_to_fetch(plan, location_.rank); }
   /// Opens the models that this rank needs or may have to hold, finds its units, and describes the rank. Call it first, once.
   wire::Hello open();
   /// Makes stages on this rank; they share its compute units.

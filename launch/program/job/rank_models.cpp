@@ -4,15 +4,19 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 #include <system_error>
+#include <utility>
 
+#include "mpi/protocol/validate.hpp"
 #include "node/error.hpp"
 #include "src/model/weights.hpp"
 
 namespace yamata {
 
-RankModels::RankModels(const ModelFiles& files)
+RankModels::RankModels(const ModelFiles& files, const FetchOptions& fetch, const std::string& host)
     : files_(files),
+      fetched_(fetch, host),
       models_(1 + files.drafts.size()),
       draft_heads_(files.draft_heads.size()),
       fingerprints_(models_.size() + draft_heads_.size()) {}
@@ -27,15 +31,69 @@ void RankModels::open(const JobLayout& layout, int rank, CacheTypes cache_types)
   open_draft_heads(layout, rank, cache_types);
 }
 
+bool RankModels::opens(std::size_t model, const JobLayout& layout, int rank) const {
+  const std::size_t own = layout.model_of(rank);
+  if (rank == 0 || model == own) return true;
+  if (model >= models_.size()) return false;
+  const bool reads_target = model == 0 && is_draft_heads(static_cast<int>(own));
+  return layout.is_open() || layout.drafters_are_open() || reads_target;
+}
+
+std::vector<std::int32_t> RankModels::absent(const JobLayout& layout, int rank) const {
+  std::vector<std::int32_t> models;
+  for (std::size_t model = 0; rank != 0 && model < models_.size() + draft_heads_.size(); ++model) {
+    if (!is_mtp(model) && opens(model, layout, rank) && fetched_.replaces(path(model))) models.push_back(static_cast<std::int32_t>(model));
+  }
+  return models;
+}
+
+void RankModels::take_files(std::size_t model, fetch::ModelShape shape) { fetched_.take(model, std::move(shape), model >= models_.size()); }
+
+std::vector<FetchTask> RankModels::heads_to_fetch() const {
+  std::vector<FetchTask> tasks;
+  for (std::size_t model = models_.size(); model < models_.size() + draft_heads_.size(); ++model) {
+    const auto copy = fetched_.find(model);
+    if (!copy) continue;
+    std::vector<std::uint64_t> chunks(static_cast<std::size_t>(copy->map().count()));
+    std::iota(chunks.begin(), chunks.end(), 0);
+    tasks.push_back({static_cast<std::int32_t>(model), copy, std::move(chunks)});
+  }
+  return tasks;
+}
+
+std::vector<FetchTask> RankModels::weights_to_fetch(const wire::Start& plan, int rank) const {
+  std::vector<FetchTask> tasks;
+  for (std::size_t model = 0; model < models_.size(); ++model) {
+    const auto copy = fetched_.find(model);
+    if (!copy || !has(model)) continue;
+    const ModelFile& file = *find(model);
+    NeededChunks needed(file, *copy);
+    for (const wire::PipelinePlan& part : plan.pipelines) {
+      const auto place = part.place_of(rank);
+      if (!place) continue;
+      const auto of = static_cast<std::size_t>(part.model);
+      if (of == model) {
+        wire::validate_layers(part, file.h.layers, 0);
+        const GroupMember member = part.member(*place);
+        needed.add_stage(part.layers.at(*place), Shard(file.h, member.shares, member.member));
+      } else if (model == 0 && is_draft_heads(part.model)) {
+        needed.add_for_heads(is_mtp(of));
+      }
+    }
+    if (auto chunks = needed.take(); !chunks.empty()) tasks.push_back({static_cast<std::int32_t>(model), copy, std::move(chunks)});
+  }
+  return tasks;
+}
+
 /// Opens the models that this rank will hold; if that is undecided, all that exist on its machine.
 void RankModels::open_transformers(const JobLayout& layout, int rank) {
   const bool open = (layout.is_open() || layout.drafters_are_open()) && rank != 0;
   const std::size_t own = layout.model_of(rank);
   for (std::size_t m = 0; m < models_.size(); ++m) {
-    const bool reads_target = m == 0 && is_draft_heads(static_cast<int>(own));
-    if (rank != 0 && m != own && !open && !reads_target) continue;
+    if (!opens(m, layout, rank)) continue;
     try {
-      models_[m] = ModelFile::open(path(m));
+      const auto copy = fetched_.find(m);
+      models_[m] = copy ? ModelFile::of(fetch::FetchedModel::open(copy, path(m))) : ModelFile::open(path(m));
       fingerprints_[m] = models_[m]->file.fingerprint();
       if (m == own || fingerprints_[own] == 0) own_ = m;
     } catch (const Error&) {
@@ -52,15 +110,16 @@ void RankModels::open_draft_heads(const JobLayout& layout, int rank, CacheTypes 
   const std::size_t own = layout.model_of(rank);
   for (std::size_t i = 0; i < draft_heads_.size(); ++i) {
     const std::size_t model = models_.size() + i;
-    if (rank != 0 && model != own) continue;
+    if (!opens(model, layout, rank)) continue;
+    const std::string from = fetched_.find(model) ? fetched_.heads_path(model) : path(model);
     DraftHeads& draft_heads = draft_heads_[i];
-    draft_heads.file = files_.mtp && i + 1 == draft_heads_.size()
-                           ? draft_heads::DraftHeadsFile::in_target(target().file)
-                           : draft_heads::DraftHeadsFile::open(path(model), draft_heads::find_kind(files_.draft_heads_kind));
+    draft_heads.file = is_mtp(model) ? draft_heads::DraftHeadsFile::in_target(target().file)
+                                     : draft_heads::DraftHeadsFile::open(from, draft_heads::find_kind(files_.draft_heads_kind));
     draft_heads.needs = draft_heads.file->needs(target(), {0, 1, cache_types}, files_.draft_heads_matrices);
     fingerprints_[model] = draft_heads.file->fingerprint();
     if (model == own) own_ = model;
   }
+  fetched_.remove_temporary();
 }
 
 bool RankModels::has(std::size_t model) const {

@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "launch/program/job/fetched_models.hpp"
 #include "launch/program/job/job_layout.hpp"
 #include "launch/program/options/options.hpp"
+#include "mpi/cluster/weights_fetch.hpp"
 #include "mpi/planning/memory_plan.hpp"
 #include "node/compute_unit.hpp"
 #include "src/draft_heads/draft_heads_file.hpp"
@@ -20,10 +22,17 @@ namespace yamata {
 /// that it needs or may have to hold.
 class RankModels {
  public:
-  explicit RankModels(const ModelFiles& files);
+  explicit RankModels(const ModelFiles& files, const FetchOptions& fetch = {}, const std::string& host = "");
 
-  /// Opens this rank's models. If the layout is open, those that exist on its machine. Throws ModelError if one of them is missing, damaged
-  /// or, of heads, does not fit the target.
+  // Before open(), on ranks other than 0: as JobRank.
+  std::vector<std::int32_t> absent(const JobLayout& layout, int rank) const;
+  void take_files(std::size_t model, fetch::ModelShape shape);
+  std::vector<FetchTask> heads_to_fetch() const;
+  /// After it.
+  std::vector<FetchTask> weights_to_fetch(const wire::Start& plan, int rank) const;
+
+  /// Opens this rank's models. If the layout is open, those that exist on its machine or are fetched. Throws ModelError if one of them is
+  /// missing, damaged or, of heads, does not fit the target.
   void open(const JobLayout& layout, int rank, CacheTypes cache_types);
   /// The number of this rank's own model; if the layout is open, the first that it has.
   std::size_t own() const { return own_; }
@@ -63,11 +72,16 @@ class RankModels {
     std::optional<draft_heads::DraftHeadsFile> file;
     draft_heads::Needs needs;
   };
+  /// Whether a rank opens a model, if it can.
+  bool opens(std::size_t model, const JobLayout& layout, int rank) const;
   void open_transformers(const JobLayout& layout, int rank);
   void open_draft_heads(const JobLayout& layout, int rank, CacheTypes cache_types);
   const DraftHeads& heads_of(int model) const { return draft_heads_[static_cast<std::size_t>(model) - models_.size()]; }
 
+  bool is_mtp(std::size_t model) const { return files_.mtp && model + 1 == models_.size() + draft_heads_.size(); }
+
   const ModelFiles files_;
+  FetchedModels fetched_;
   std::vector<std::optional<ModelFile>> models_;
   std::vector<DraftHeads> draft_heads_;
   std::vector<std::uint64_t> fingerprints_;

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <string_view>
 
+#include "launch/program/options/fetch_flags.hpp"
 #include "launch/program/options/flag_values.hpp"
 #include "launch/program/options/tree_file.hpp"
 #include "launch/program/options/unit_flags.hpp"
@@ -73,6 +74,7 @@ void add_ranks(Flags& flags, const std::string& auto_split) {
           FlagKind::kWord, "SPLIT", "auto");
   cluster("--timeout", "End the job if a rank is silent or makes no progress for this long", FlagKind::kDouble, "SECONDS", "120");
   cluster("--serving-timeout", "The same once all ranks have loaded (default: --timeout)", FlagKind::kDouble, "SECONDS");
+  add_fetch(flags);
   auto machine = flags.group("Machine");
   machine("--units",
           "Compute units of this machine, which share every layer: groups of cores, such as cpu:0-3+cpu:4-7, and GPUs, such as cuda:0 or "
@@ -96,6 +98,7 @@ void add_cluster(Flags& flags, const std::string& auto_split) {
 
 void read_ranks(const GivenFlags& r, JobOptions& job) {
   job.layout.split = LayerSplit::parse(r.text("layer-split"));
+  job.fetch = read_fetch(r);
   job.compute.numa = read_numa(r);
   job.compute.units = read_units(r);
   job.compute.attention_cut = parse_attention_cut(r.text("attention-cut"), job.compute.units);

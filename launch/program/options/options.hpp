@@ -86,12 +86,24 @@ struct CacheOptions {
   const char* shorter_context = "lower -c";  ///< how the command's user makes the context shorter
 };
 
+/// What a rank does whose machine lacks a model's file.
+struct FetchOptions {
+  enum class Mode {
+    kAuto,    ///< fetch what it needs from rank 0, and keep it
+    kNever,   ///< that is an error
+    kMemory,  ///< fetch it, and keep it in memory only
+  };
+  Mode mode = Mode::kAuto;
+  std::string folder;  ///< --weights-cache; empty: below Yamata's cache folder
+};
+
 /// Options of a job with several ranks, for any command.
 struct JobOptions {
   ModelFiles models;
   ComputeOptions compute;
   LayoutOptions layout;
   CacheOptions cache;
+  FetchOptions fetch;
   bool trace = false;
   bool needs_drafters = false;  ///< a lost drafter ends the job
   std::chrono::milliseconds timeout{120000};

@@ -275,6 +275,7 @@ std::string to_json(const Generation& r) {
                      {"run_s", p.run_s},
                      {"runs_skipped", p.runs_skipped},
                      {"bytes_sent", p.bytes_sent},
+                     {"fetched_bytes", p.fetched_bytes},
                      {"feature_bytes", p.feature_bytes},
                      {"rss_bytes", p.rss_bytes},
                      {"mapped_bytes", p.mapped_bytes}});

@@ -44,6 +44,10 @@ std::vector<Bytes> encoded_logits() {
       encode(wire::Rows{.run = 2, .skipped = true, .values = {}})};
 }
 
+wire::ModelFiles sample_files() {
+  return {1, {.fingerprint = 42, .name = "model.gguf", .parts = {{"part-1.gguf", 1u << 21, Bytes(50)}, {"part-2.gguf", 77, Bytes(77)}}}};
+}
+
 std::vector<MessageKind> make_kinds() {
   const auto cancel = [](const Bytes& b) { wire::validate_cancel(wire::decode_cancel(b).runs, 0); };
   const auto commit = [](const Bytes& b) {
@@ -70,6 +74,10 @@ std::vector<MessageKind> make_kinds() {
        draft_heads_commit},
       {"guesses", {encode(sample_guesses())}, guesses},
       {"hello", {encode(sample_hello())}, [](const Bytes& b) { validate(wire::decode_hello(b), 1); }},
+      {"question for files", {encode(wire::AskFiles{2})}, [](const Bytes& b) { wire::decode_ask_files(b); }},
+      {"files", {encode(sample_files())}, [](const Bytes& b) { wire::decode_model_files(b); }},
+      {"question for weights", {encode(wire::AskChunk{1, 9})}, [](const Bytes& b) { wire::decode_ask_chunk(b); }},
+      {"weights", {encode(wire::Chunk{1, 9, 77, std::as_bytes(std::span(kFloats))})}, [](const Bytes& b) { wire::decode_chunk(b); }},
       {"speed", {encode(wire::Measured{0.25, {1.5, 2}})}, [](const Bytes& b) { validate(wire::decode_measured(b), 1); }},
       {"probe", {encode(wire::Probe{3, Bytes(5)})}, [](const Bytes& b) { wire::decode_probe(b); }},
       {"layer to share",
