@@ -128,6 +128,17 @@ class Scripts(unittest.TestCase):
                 out, err = process.communicate(timeout=60)
                 self.assertRegex(out, rf'^--test-dir {build} --output-on-failure --no-tests=error -j \d+ ?{re.escape(says)}\n$', err)
 
+    def test_slurm_starts_ranks_with_srun_if_it_has_pmix(self):
+        for plugin, launcher in ('pmix', 'srun --mpi=pmix'), ('pmi2', 'mpirun --map-by node --bind-to none'):
+            with self.subTest(plugin), tempfile.TemporaryDirectory() as folder:
+                for name in 'srun', 'mpirun':
+                    stub = pathlib.Path(folder, name)
+                    stub.write_text(f'#!/bin/sh\n[ "$1" = --mpi=list ] && echo none {plugin} || echo {name} "$@"\n')
+                    stub.chmod(0o755)
+                done = run(LAUNCH / 'slurm', 'run', '-n', '1', PATH=f'{folder}:{os.environ["PATH"]}', SLURM_JOB_ID='1',
+                           SLURM_SUBMIT_DIR=folder, YAMATA='program')
+                self.assertEqual(done.stdout, f'{launcher} program run -n 1\n', done.stderr)
+
     def test_words_that_name_no_tests_are_refused_in_a_line(self):
         for words, says in ((['fault'], "'fault' is no kind of build and no group of tests"), (['asan', 'tsan'], "'tsan' is too much"),
                             (['asan', 'faults', 'all'], "'all' is too much; one group at a time")):
