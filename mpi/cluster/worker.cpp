@@ -48,7 +48,8 @@ Worker::Worker(Transport& transport, const WorkerSetup& setup)
 void Worker::begin() {
   attempt([&] {
     fetch_.begin();
-    if (fetch_.finished()) join();
+    if (fetch_.finished()) return join();
+    state_ = State::kOpening;
   });
   liveness_.watch(0, Clock::now());
 }

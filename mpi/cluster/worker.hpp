@@ -46,7 +46,8 @@ struct WorkerSetup {
 
 /// One job of such a rank: a state machine.
 ///
-///   kOpening --join--> kAwaitingPlan --take_plan--> kFetching --take_place--> kLoading --serve--> kServing
+///   kAwaitingPlan --begin--> kOpening --join--> kAwaitingPlan, if files of models must be fetched
+///   kAwaitingPlan --take_plan--> kFetching --take_place--> kLoading --serve--> kServing
 ///   kFetching --take_place--> kServing, if the plan has no part for this rank: it is idle
 ///       any state --fail--> kFailed: it takes no part any more and waits for the end
 ///       any state but kFailed --leave_job--> kJobOver; any state --end--> kStopped
@@ -107,7 +108,7 @@ class Worker {
   const std::uint64_t sent_before_;  // bytes sent by earlier jobs
   wire::Hello hello_;                // the hello that this rank has sent
   WeightsFetch fetch_;
-  State state_ = State::kOpening;
+  State state_ = State::kAwaitingPlan;
   bool dispensable_ = false;                   // the job continues if this rank is lost, in any state
   std::set<int> target_ranks_;                 // the ranks that hold the target; empty before the plan
   bool reaches_launcher_ = false;              // ever since the head has been silent for half the deadline

@@ -134,8 +134,9 @@ void FetchedModel::allocate(std::span<const std::uint64_t> chunks) {
   for (const std::uint64_t chunk : chunks) needed += map_.place(chunk).bytes;
   if (needed == 0) return;
   const std::string all = std::filesystem::path(folder_).parent_path().string();
+  make_room(all, needed);
+  const std::uint64_t free = free_bytes(all);
   const auto refuse = [&] {
-    const std::uint64_t free = free_bytes(all);
     for (const std::uint64_t chunk : chunks) {  // gives back what was allocated
       const ChunkPlace place = map_.place(chunk);
       fallocate(parts_[place.part].get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(place.begin),
@@ -146,13 +147,12 @@ void FetchedModel::allocate(std::span<const std::uint64_t> chunks) {
         "--fetch memory",
         all, (needed >> 20) + 1, free >> 20));
   };
-  make_room(all, needed);
   for (const std::uint64_t chunk : chunks) {
     const ChunkPlace place = map_.place(chunk);
     const auto begin = static_cast<off_t>(place.begin), bytes = static_cast<off_t>(place.bytes);
     const int failed = fallocate(parts_[place.part].get(), 0, begin, bytes) == 0 ? 0 : errno;
     if (failed == ENOSPC || failed == EDQUOT || failed == EFBIG) refuse();
-    if (failed == EOPNOTSUPP && free_bytes(all) < needed) refuse();
+    if (failed == EOPNOTSUPP && free < needed) refuse();
     if (failed == EOPNOTSUPP) return;  // then a write reports a full disk
     if (failed != 0 && failed != EINTR) fail(failed);
   }

@@ -94,8 +94,12 @@ bool remove_model(const CachedModel& model) {
 }
 
 void make_room(const std::string& folder, std::uint64_t bytes) {
-  if (free_bytes(folder) >= bytes) return;
-  for (const CachedModel& model : list_models(folder)) {
+  std::uint64_t possible = free_bytes(folder);
+  if (possible >= bytes) return;
+  const std::vector<CachedModel> models = list_models(folder);
+  for (const CachedModel& model : models) possible += model.disk_bytes;
+  for (const CachedModel& model : models) {
+    if (possible < bytes) return;
     remove_model(model);
     if (free_bytes(folder) >= bytes) return;
   }

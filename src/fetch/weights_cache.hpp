@@ -33,7 +33,8 @@ struct Verified {
 /// Throws ModelError if a process uses the model.
 Verified verify_model(const CachedModel& model);
 
-/// Removes models that no process uses, the least recently used first, until so many bytes are free, or none is left.
+/// Removes models that no process uses, the least recently used first, until so many bytes are free; none if even
+/// all of them are not enough.
 void make_room(const std::string& folder, std::uint64_t bytes);
 /// Bytes that this user may still write there.
 std::uint64_t free_bytes(const std::string& folder);

@@ -164,6 +164,14 @@ TEST_F(Copies, ModelInUse_isNotRemoved) {
   EXPECT_TRUE(fetch::list_models(folder_.path().string()).empty());
 }
 
+TEST_F(Copies, DiskThatIsTooSmallForAModel_keepsTheOthers) {
+  const Source source;
+  fetched_again(source);
+  fetch::make_room(folder_.path().string(), std::uint64_t{1} << 62);
+  EXPECT_EQ(fetch::list_models(folder_.path().string()).size(), 1u);
+  EXPECT_EQ(fetched_again(source), 0);
+}
+
 TEST_F(Copies, Verification_findsAFlippedByte) {
   const Source source;
   fetched_again(source);

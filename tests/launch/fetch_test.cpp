@@ -210,6 +210,23 @@ TEST_F(FetchTest, Faults_areOneLine) {
   expect_one_line(outcome_of(2, {"-m", "{FILE}" + kModel, "--layer-split", "0.5,0.5"}), {"rank 1", cache(1), "--fetch memory"});
 }
 
+TEST_F(FetchTest, CommandFetch_listsVerifiesAndRemoves) {
+  const auto fetch = [&](const Arguments& flags) {
+    Arguments arguments{"fetch", "--weights-cache", cache(1)};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    return run(yamata(arguments));
+  };
+  EXPECT_NE(fetch({}).out.find("no fetched models"), std::string::npos);
+  result_of(2, {"-m", "{FILE}" + kModel, "--layer-split", "0.5,0.5"});
+  EXPECT_NE(fetch({}).out.find(fs::path(kModel).filename().string()), std::string::npos);
+  EXPECT_NE(fetch({"--verify"}).out.find(", 0 damaged"), std::string::npos);
+  damage_copies(1, "part-1.gguf", 5000);
+  EXPECT_NE(fetch({"--verify"}).out.find(", 1 damaged"), std::string::npos);
+  EXPECT_EQ(fetch({"--remove", "0123"}).code, 1);
+  EXPECT_EQ(fetch({"--remove", "all"}).code, 0);
+  EXPECT_NE(fetch({}).out.find("no fetched models"), std::string::npos);
+}
+
 TEST_F(FetchTest, AnotherFile_isStillAnError) {
   const std::string model = folder_ / "model.gguf";
   fs::copy_file(kModel, model);
