@@ -174,9 +174,9 @@ TEST(DraftHeads, FileMissingOnItsRank_isNamedWithTheRank) {
   const TemporaryFolder folder;
   const std::string here = folder / "here.safetensors";
   std::filesystem::copy_file(kDgf, here);
-  Arguments command = yamata({"run", "-m", kModel, "-p", "x", "-n", "4", "--heads", here, "--layer-split", "1/1"}, 1);
-  const Arguments other =
-      yamata({"run", "-m", kModel, "-p", "x", "-n", "4", "--heads", folder / "elsewhere.safetensors", "--layer-split", "1/1"});
+  Arguments command = yamata({"run", "-m", kModel, "-p", "x", "-n", "4", "--heads", here, "--layer-split", "1/1", "--fetch", "never"}, 1);
+  const Arguments other = yamata(
+      {"run", "-m", kModel, "-p", "x", "-n", "4", "--heads", folder / "elsewhere.safetensors", "--layer-split", "1/1", "--fetch", "never"});
   command.insert(command.end(), {":", "-np", "1"});
   command.insert(command.end(), other.begin(), other.end());
   const Outcome outcome = run(command);
