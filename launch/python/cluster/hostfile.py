@@ -1,6 +1,7 @@
 """The machines of a host file that mpirun reads, and the configuration of ssh and mpirun that is kept beside it."""
 import getpass
 import pathlib
+import random
 import re
 import shlex
 import socket
@@ -14,6 +15,7 @@ USAGE = 'such as: attic slots=1  # ssh -p 2222 bob@192.168.1.7'
 NETWORK, PREFIX = '# network: ', '# program: '
 CONNECT_S = 5
 FIRST_PORT, LAST_PORT, FIRST_DAEMON_PORT = 10000, 11099, 11000
+PORTS_OF_A_DAEMON = 3  # so that one is free, though others may have some of them
 PROGRAM = '.local/lib/yamata'  # below a home: a folder for each kind of machine, with the program
 
 
@@ -103,8 +105,10 @@ class Settings:
 
     def parameters(self):
         """{name: value} of mpirun by which ranks and daemons reach each other."""
+        # A daemon of mpirun takes all ports that it is given, so jobs at the same time need different ones.
+        daemons = random.sample(range(FIRST_DAEMON_PORT, LAST_PORT + 1), PORTS_OF_A_DAEMON)
         ports = {'btl_tcp_port_min_v4': FIRST_PORT, 'btl_tcp_port_range_v4': FIRST_DAEMON_PORT - FIRST_PORT, 'btl_tcp_disable_family': 6,
-                 'oob_tcp_dynamic_ipv4_ports': f'{FIRST_DAEMON_PORT}-{LAST_PORT}'}
+                 'oob_tcp_dynamic_ipv4_ports': ','.join(map(str, daemons))}
         return self.interfaces() | {name: str(value) for name, value in ports.items()}
 
     def interfaces(self):

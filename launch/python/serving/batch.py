@@ -128,7 +128,7 @@ class Batch:
         return self.code or 0
 
     def start_failed(self, code):
-        if code not in (1, 2):
+        if code not in (1, 2) or not self.job.last_error:
             self.terminal.say(f'batch: the job was lost before it began ({self.job.why}); start again')
         return code if code in (1, 2) else LOST
 
