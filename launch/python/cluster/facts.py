@@ -2,14 +2,13 @@
 import pathlib
 import re
 
-from . import remote
+from . import hostfile, remote
 
 PROBE = pathlib.Path(__file__).with_name('probe.sh')
 LIMIT_S = 10
 FIRST_LINE = 'yamata-probe=1'
 LEAST_HOME_KIB, LEAST_TEMPORARY_KIB, LEAST_SHARED_KIB = 64 << 10, 16 << 10, 16 << 10
 LEAST_FILES, LEAST_PROCESSES = 256, 128
-NETWORKS = {'nfs', 'nfs4', 'smb2', 'cifs', 'fuseblk'}
 
 
 class Fault:
@@ -152,7 +151,6 @@ def limits(its):
 
 def names(hosts):
     """Faults of names: mpirun cuts them at the first dot, and a machine must not be called by a loopback address."""
-    from . import hostfile
     found, first = [], {}
     for host in hosts:
         label = host.name if re.fullmatch(r'[0-9.]+|.*:.*', host.name) else host.name.partition('.')[0]

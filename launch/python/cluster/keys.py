@@ -8,7 +8,7 @@ import tempfile
 
 from common.problem import Problem
 
-from .facts import Fault, known_as
+from .facts import Fault
 
 SCAN_S = 5
 ADD = 'umask 077; mkdir -p .ssh; grep -qxF "$(cat > .ssh/.new; cat .ssh/.new)" .ssh/authorized_keys 2>/dev/null || ' \
@@ -78,7 +78,3 @@ def authorize(host, config, key):
     done = subprocess.run(['ssh', '-F', str(config), '-o', 'BatchMode=no', '-o', 'NumberOfPasswordPrompts=2', host.name, ADD],
                           input=key.encode())
     return Fault('key', host.name, 'your key could not be added', f'run: {by_hand}') if done.returncode else None
-
-
-def is_known(host):
-    return subprocess.run(['ssh-keygen', '-F', known_as(host)], capture_output=True).returncode == 0

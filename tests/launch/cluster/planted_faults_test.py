@@ -7,6 +7,9 @@ import subprocess
 from machines_case import OnMachines, main
 
 BASHRC = 'cat .bashrc 2>/dev/null > .kept; { echo "%s"; cat .kept; } > .bashrc'
+# The key of another machine in place of the second one's.
+OTHER_KEY = (r"cp .ssh/known_hosts kept; grep -F '[10.77.0.12]' kept | sed 's/10.77.0.12/10.77.0.11/; s/2202/2201/' > mixed; "
+             r"grep -vF '[10.77.0.11]' kept >> mixed; mv mixed .ssh/known_hosts")
 FIREWALL = 'table inet planted { chain in { type filter hook input priority 0; tcp dport 10000-11099 drop; }; }'
 SMALL_HOME = ('cp -a {0} /tmp/kept && mount -t tmpfs -o mode=755,size=16m tmpfs {0} && cp -a /tmp/kept/. {0}/ && chown {1}:{1} {0} && '
               'rm -r /tmp/kept')
@@ -57,6 +60,23 @@ class PlantedFaults(OnMachines):
     def test_a_sound_cluster_has_none(self):
         self.assertRegex(self.run_here('check hosts'), r'^3 machines are ready: .* connected by 10\.77\.0\.0/24\n')
 
+    def test_the_network_that_connects_all_is_taken(self):
+        """Not one of two machines, nor one in which all have the same address, as that of containers."""
+        more = [['10.0.0.1/24', '172.17.0.1/16'], ['10.0.0.2/24', '172.17.0.1/16'], ['172.17.0.1/16']]
+        try:
+            for machine, addresses in zip(self.machines.all, more):
+                self.as_root(machine, '; '.join(f'ip addr add {address} dev eth0' for address in addresses))
+            self.assertIn('connected by 10.77.0.0/24', self.run_here('check hosts'))
+        finally:
+            for machine, addresses in zip(self.machines.all, more):
+                self.as_root(machine, '; '.join(f'ip addr del {address} dev eth0' for address in addresses))
+
+    def test_setup_takes_no_changed_host_key(self):
+        with self.at_ada(OTHER_KEY, 'mv kept .ssh/known_hosts'):
+            before = self.on(self.ada, 'cat .ssh/known_hosts')
+            self.assertIn('n1: its host key is not the one known here', self.run_here('setup hosts --yes', 1))
+            self.assertIn(before, self.on(self.ada, 'cat .ssh/known_hosts'))
+
     def test_a_name_that_nobody_knows(self):
         with self.at_ada('{ cat hosts; echo nowhere.invalid; } > others', 'rm others*'):
             self.check('nowhere.invalid: its name nowhere.invalid is not known', hosts='others')
@@ -77,8 +97,7 @@ class PlantedFaults(OnMachines):
             self.check('n1: its host key is not known here')
 
     def test_a_changed_host_key(self):
-        with self.at_ada(r"cp .ssh/known_hosts kept; grep -F '[10.77.0.12]' kept | sed 's/10.77.0.12/10.77.0.11/; s/2202/2201/' > mixed; "
-                         r"grep -vF '[10.77.0.11]' kept >> mixed; mv mixed .ssh/known_hosts", 'mv kept .ssh/known_hosts'):
+        with self.at_ada(OTHER_KEY, 'mv kept .ssh/known_hosts'):
             self.check('n1: its host key is not the one known here: it was installed anew, or another machine answers')
 
     def test_a_key_that_is_not_authorized(self):
