@@ -110,7 +110,7 @@ class Queue:
         """The engine is lost, and the next one goes on with this text."""
         self.running.remove(generation)
         self.engine.forget(generation.number)
-        if self.engine.blames_nobody():
+        if self.engine.blames_requests():
             generation.died()
         self.again.append(generation)
         if generation.cancelled:

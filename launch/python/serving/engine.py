@@ -198,6 +198,9 @@ class Engine:
         for listener in listeners:
             listener({'is': kind, 'why': self.why})
 
+    def launcher_was_killed(self):
+        return self.code is not None and self.code < 0 and os.path.basename(self.command[0]) == 'mpirun'
+
     def write(self, data):
         """Raises HttpError (503)."""
         if self.state == 'loading':

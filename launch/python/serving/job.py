@@ -199,8 +199,9 @@ class Job:
         same = [rank for rank in range(len(self.order)) if host_of.get(rank, rank) == host_of.get(its.blamed)]
         return self.order[same[0]] if same else ''
 
-    def blames_nobody(self):
-        return self.blamed is None
+    def blames_requests(self):
+        """Whether a request may have ended the engine: no machine is to blame, and nobody has killed mpirun."""
+        return self.blamed is None and not self.engine.launcher_was_killed()
 
     def recovers(self):
         """Whether texts that the engine has lost will go on."""

@@ -7,7 +7,7 @@ paused once. ENGINE_SLOTS, ENGINE_CONTEXT and ENGINE_TEMPLATE say what it has; E
 ever; ENGINE_IGNORES_SIGTERM; ENGINE_ALIVE_S: how often it says that it lives. Requests are counted from 1: those of ENGINE_PAUSES are
 paused and get another text than they should, at that of ENGINE_DIES the process ends. «lost 5 b»: the process ends behind so many tokens
 of the answer if the host b takes part, and says whose loss it is; «gone 5»: it just ends there, unless it goes on with a kept text;
-«late 5»: the same, but it says more after its loss.
+«late 5»: the same, but it says more after its loss; «shot 2»: in the first two of its starts, the process is killed.
 ENGINE_HOSTS: its hosts, a rank on each, with two layers; ENGINE_STARTS: a file for a line of each start, with its hosts and flags, and of
 each kept text; ENGINE_NEEDS: so many hosts are needed; ENGINE_FAILS: a host that is lost
 during the start; ENGINE_BROKEN: while there is this file, each start fails."""
@@ -50,6 +50,10 @@ def record(**what):
     if starts := os.environ.get('ENGINE_STARTS'):
         with open(starts, 'a') as file:
             file.write(json.dumps(what) + '\n')
+
+
+def starts():
+    return sum('"hosts"' in line for line in open(os.environ['ENGINE_STARTS']))
 
 
 def text_for(prompt, sampling, count):
@@ -111,6 +115,8 @@ class Engine:
         prompt = data.decode(errors='replace')
         if '«die»' in prompt:
             os._exit(3)
+        if (found := re.search('«shot ([0-9]+)»', prompt)) and starts() <= int(found[1]):
+            os.kill(os.getpid(), signal.SIGKILL)
         if '«killed»' in prompt:
             print('yamata: rank 2 (attic) was killed by signal 9 (Killed)', file=sys.stderr, flush=True)
             return

@@ -78,6 +78,11 @@ class Survive(Servers):
             lines = [json.loads(line[6:]) for line in received.decode().split('\n') if line.startswith('data: {')]
             self.assertEqual(''.join(it['choices'][0]['delta'].get('content') or '' for it in lines), undisturbed)
 
+    def test_a_request_is_not_to_blame_if_mpirun_is_killed(self):
+        answer = self.run_server().chat('«say»There is more to say«end»«shot 3»')
+        self.assertEqual(answer.json()['choices'][0]['message']['content'], 'There is more to say')
+        self.assertEqual(len(self.generations()), 4)
+
     def test_a_machine_alone_that_does_not_hold_the_model_waits_for_the_others(self):
         server = self.run_server(ENGINE_NEEDS='2')
         text = server.chat('«say»There is more to say«end»«lost 3 127.0.0.2»').json()['choices'][0]['message']['content']
