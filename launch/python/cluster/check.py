@@ -12,6 +12,7 @@ from common.problem import Problem
 from . import facts, hostfile, network
 
 MPIRUN_S = 20
+MENDED = {'packages', 'program', 'unknown key', 'key'}  # kinds of faults, by setup
 MARK = 'started-by-mpirun'
 ROOT_WORDS = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'}
 
@@ -102,27 +103,29 @@ def check(path):
     return conclude(cluster)
 
 
-def conclude(cluster):
+def conclude(cluster, after_setup=False):
     """Looks at what machines that were asked can do together, and reports all; returns the exit code."""
     answering = len(cluster.named())
     if answering > 1:
         cluster.find_network()
+    lacking = any(fault.kind in ('packages', 'program') for fault in cluster.faults)
+    cluster.settings.has_program = answering > 0 and not lacking  # a machine that is down is left out
+    cluster.settings.write(cluster.hosts)
     if not cluster.stops():
-        cluster.settings.has_program = True
-        cluster.settings.write(cluster.hosts)
         cluster.faults += cluster.try_mpirun()
-    report(cluster)
+    report(cluster, after_setup)
     return 1 if cluster.stops() else 0
 
 
-def report(cluster):
+def report(cluster, after_setup):
     for fault in cluster.faults:
         print(('' if fault.stops else 'warning: ') + fault.line(), file=sys.stderr)
     count, stops = len(cluster.hosts), len(cluster.stops())
     where = f', connected by {cluster.settings.network}' if cluster.settings.network else ''
     if stops:
-        print(f'{stops} {"fault" if stops == 1 else "faults"} on {count} machines; most are mended by: launch/cluster setup '
-              f'{cluster.settings.hostfile}', file=sys.stderr)
+        mended = any(fault.kind in MENDED for fault in cluster.faults) and not after_setup
+        print(f'{stops} {"fault" if stops == 1 else "faults"} on {count} machines' +
+              (f'; launch/cluster setup {cluster.settings.hostfile} mends what it can' if mended else ''), file=sys.stderr)
         return
     cores = sum(its.number('cores') or 0 for its in cluster.named())
     memory = sum(its.number('memory_kib') or 0 for its in cluster.named()) / (1 << 20)

@@ -57,8 +57,10 @@ SAID_BY_SSH = [  # (kind, what it says, what that means, the remedy)
     ('key', 'Permission denied', 'ssh asks {user} for a password there', 'launch/cluster setup adds your key'),
     ('refused', 'Connection refused', 'nothing answers on port {port} of {address}',
      'start sshd there (sudo apt-get install openssh-server), or name its port in the host file'),
-    ('down', 'timed out', '{address} does not answer', 'start the machine, check its cable, and the firewall for port {port}'),
-    ('down', 'No route to host', '{address} cannot be reached', 'start the machine, and check its cable and address'),
+    ('down', 'timed out', '{address} does not answer',
+     'start the machine, check its cable, and the firewall for port {port}, or take it out of the host file'),
+    ('down', 'No route to host', '{address} cannot be reached',
+     'start the machine, check its cable and address, or take it out of the host file'),
     ('down', 'Network is unreachable', '{address} cannot be reached', 'check the network of this machine'),
 ]
 
@@ -101,6 +103,9 @@ def software(its, head, program):
                'install the same release of the system on both')
     elif differing := [name for name in ('libopenmpi3', 'libpmix2') if package(its, name) != package(head, name)]:
         name = differing[0]
+        if not package(its, name):
+            yield 'packages', f'its package {name} is missing', 'launch/cluster setup installs it'
+            return
         yield ('version', f'its package {name} is {package(its, name) or "missing"}, here {package(head, name) or "missing"}',
                'sudo apt-get update && sudo apt-get install openmpi-bin on both')
     if re.search('cannot execute|Exec format', its['runs']):

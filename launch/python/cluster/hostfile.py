@@ -46,6 +46,9 @@ def parse(line, where):
     host = Host(words.split()[0])
     if re.search(r'[^A-Za-z0-9._:-]', host.name) or host.name.startswith('-'):
         raise Problem(f"{where}: '{host.name}' is no name of a machine; write one a line, {USAGE}")
+    for word in words.split()[1:]:
+        if not re.fullmatch(r'(slots|max_slots|max-slots)=\d+', word):
+            raise Problem(f"{where}: '{word}' is not understood; write slots=1, {USAGE}")
     said = comment.split()
     if said[:1] != ['ssh']:
         return host
@@ -71,7 +74,9 @@ def read(path):
         lines = path.read_text(errors='replace').splitlines()
     hosts = {}
     for number, line in enumerate(lines, 1):
-        if (host := parse(line, f'{path}, line {number}')) and host.name not in hosts:
+        if host := parse(line, f'{path}, line {number}'):
+            if host.name in hosts:
+                raise Problem(f'{path}, line {number}: {host.name} is there already; write each machine once')
             hosts[host.name] = host
     if not hosts:
         raise Problem(f'{path} names no machine; write one a line, {USAGE}')

@@ -76,5 +76,5 @@ def download(host, config, folder):
     files = sorted(archives.glob('*.deb'))
     if done.returncode:
         return None
-    return subprocess.run(['tar', '-c', '-T', '/dev/null', '-C', archives, *(path.name for path in files)], capture_output=True,
+    return subprocess.run(['tar', '-c', '-C', archives, '-T', '/dev/null', *(path.name for path in files)], capture_output=True,
                           check=True).stdout

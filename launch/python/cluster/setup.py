@@ -62,7 +62,7 @@ class Setup:
                 self.cluster.ask()
                 closed = self.of_kind('key')
         for host in closed:
-            say(f'{host.name}: your key is added to ~/.ssh/authorized_keys of {host.user}')
+            say(f'{host.name}: your key, to be added to ~/.ssh/authorized_keys of {host.user}')
             if not self.only_shows:
                 fault = keys.authorize(host, self.cluster.config, keys.public_key())
                 self.failed += [fault] if fault else []
@@ -76,6 +76,7 @@ class Setup:
             for line in lines[:1]:
                 say(f'{host.name}: its host key is {keys.fingerprint(line)}')
         if self.only_shows:
+            say('what these machines lack is seen once their host keys are known')
             return False
         self.agree('are these the right machines? (ssh-keygen -l -f /etc/ssh/ssh_host_ed25519_key.pub there shows the same)')
         keys.know([line for lines in found for line in lines])
@@ -110,9 +111,13 @@ class Setup:
         self.cluster.faults = [failed.get(fault.machine, fault) if fault.kind in ('packages', 'program', 'key') else fault
                                for fault in self.cluster.faults]
         self.cluster.faults = list({fault.line(): fault for fault in self.cluster.faults}.values())
-        return check.conclude(self.cluster)
+        return check.conclude(self.cluster, after_setup=True)
 
 
 def setup(path, yes, only_shows):
-    return Setup(path, yes, only_shows).run()
+    try:
+        return Setup(path, yes, only_shows).run()
+    except KeyboardInterrupt:
+        say('interrupted; packages may still be installed on other machines; setup can be started again at any time')
+        return 130
 

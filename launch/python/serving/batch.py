@@ -95,6 +95,8 @@ class Batch:
         if its.state == 'loading':
             self.terminal.loading(its.share)
         elif its.state == 'ready':
+            if not self.ready.is_set():
+                self.terminal.say(f'layout: {its.ready.get("layout")}')
             self.queue.drain() if self.queue.closed else self.queue.advance()
             self.ready.set()
         elif its.state == 'lost':
@@ -128,6 +130,8 @@ class Batch:
         return self.code or 0
 
     def start_failed(self, code):
+        if code == 1 and 'is not a flag' in self.job.last_error:
+            self.terminal.say("batch: flags that are not the engine's are listed by launch/batch --help")
         if code not in (1, 2) or not self.job.last_error:
             self.terminal.say(f'batch: the job was lost before it began ({self.job.why}); start again')
         return code if code in (1, 2) else LOST

@@ -9,7 +9,9 @@ from . import engine, job, machines, start_checks
 
 def reach(flags):
     """(program, configuration of ssh, parameters of mpirun) as launch/cluster has found them for this host file, or as the flags say."""
-    program = [start_checks.program(flags.hostfile is not None or flags.ranks is not None)]
+    if flags.hostfile:
+        start_checks.machines(flags.hostfile)  # is there
+    program = [start_checks.program(flags.hostfile is not None or flags.ranks is not None, flags.hostfile)]
     if flags.ssh_config:
         start_checks.require_file(flags.ssh_config, "a configuration of ssh")
         return program, flags.ssh_config, {}

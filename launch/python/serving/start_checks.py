@@ -24,13 +24,13 @@ def refuse_launchers(environment):
             raise Problem(f'{launcher} has started this; start it alone, and give it --hostfile or --ranks')
 
 
-def program(parallel):
-    """The path of yamata. `parallel`: mpirun is needed, too."""
+def program(parallel, hostfile=None):
+    """The path of yamata. `parallel`: mpirun is needed, too, on the machines of `hostfile` if there is one."""
     path = places.program()
     if not (path.is_file() and os.access(path, os.X_OK)):
         raise Problem(f'{path} is not a program; build it (cmake --build --preset release)')
     if parallel and not shutil.which('mpirun'):
-        raise Problem('mpirun is not installed; launch/install-packages installs it')
+        raise Problem(f'mpirun is not installed; launch/{f"cluster setup {hostfile}" if hostfile else "install-packages"} installs it')
     return path
 
 

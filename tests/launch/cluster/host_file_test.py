@@ -13,7 +13,6 @@ LINES = '''# two machines
 attic slots=1
 cellar slots=1   # ssh -p 2222 bob@192.0.2.7
 barn slots=1 # by the lake
-barn slots=1
 192.0.2.9  # ssh ann@192.0.2.9
 '''
 
@@ -32,6 +31,7 @@ class HostFile(unittest.TestCase):
 
     def test_errors_name_the_line(self):
         for line, words in (('a|b slots=1', "line 2: 'a|b' is no name"), ('a # ssh -i key b', "line 2: '-i' is not understood"),
+                            ('a slot=1', "line 2: 'slot=1' is not understood"), ('first slots=1', 'line 2: first is there already'),
                             ('a # ssh b c', "line 2: 'c' is not understood"),
                             ('-oProxyCommand=x', "line 2: '-oProxyCommand=x' is no name")):
             self.path.write_text(f'first\n{line}\n')

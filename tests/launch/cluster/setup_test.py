@@ -25,7 +25,9 @@ class FromBareMachines(OnMachines):
         begin = time.monotonic()
         said = self.run_here('setup hosts --yes')
         self.assertIn('\n4 machines are ready: ', said)
-        text = self.run_here(f'{RUN} --layer-split 1,1,1,1 2>/dev/null')
+        done = self.ada.run(f'yamata/launch/cluster {RUN} --layer-split 1,1,1,1')
+        text = done.stdout
+        self.assertIn('layers 6-7 on rank 3 (n3)', done.stderr)
         self.assertLess(time.monotonic() - begin, LIMIT_S)
         self.assertEqual(text, self.alone())
         again = self.run_here('setup hosts --yes')
