@@ -3,6 +3,7 @@ are made once, from Debian's packages, and kept."""
 import shutil
 import subprocess
 
+from cluster import packages
 from common import places
 
 from .hosts import EmulationError
@@ -10,7 +11,6 @@ from .hosts import EmulationError
 RELEASE = 'bookworm'
 BARE = ['openssh-server', 'perl-base', 'sudo', 'ca-certificates', 'iproute2']
 OF_THE_PERSON = ['python3', 'python3-uvicorn', 'python3-jinja2', 'apt-utils']
-TO_INSTALL = ['openmpi-bin', 'libhwloc15', 'libnuma1', 'libfmt9', 'libpcre2-8-0']  # by what is tried there; unpacked nowhere
 VERSION = '1'
 MARK = 'complete'
 
@@ -54,13 +54,13 @@ def layers(say=lambda text: None):
     for path in (made.bare / 'etc' / 'ssh').glob('ssh_host_*'):
         path.unlink()
     say('adding what the scripts need on the first machine')
-    collect(made, TO_INSTALL)
+    collect(made, packages.NEEDED)
     install(made, OF_THE_PERSON)
     mark.write_text(VERSION)
     return made
 
 
-def install(made, packages):
+def install(made, names):
     """Into the layer of the person's machine."""
     root, work = folder() / 'mounted', folder() / 'work'
     for path in root, work, made.person:
@@ -70,7 +70,7 @@ def install(made, packages):
         # the network's configuration of this machine
         shutil.copy('/etc/resolv.conf', root / 'etc' / 'resolv.conf')
         in_root(root, 'apt-get', 'update', '-qq')
-        in_root(root, 'apt-get', 'install', '-y', '-qq', '--no-install-recommends', *packages)
+        in_root(root, 'apt-get', 'install', '-y', '-qq', '--no-install-recommends', *names)
         in_root(root, 'apt-get', 'clean')
         know_only(made.packages, root)
     finally:
@@ -79,13 +79,13 @@ def install(made, packages):
     shutil.rmtree(work)
 
 
-def know_only(packages, root):
+def know_only(folder_of_packages, root):
     """Its apt then knows this folder instead of the internet."""
     (root / 'etc' / 'apt' / 'sources.list').write_text('')
     (root / 'etc' / 'apt' / 'sources.list.d' / 'here.list').write_text('deb [trusted=yes] copy:/var/packages ./\n')
     there = root / 'var' / 'packages'
     there.mkdir()
-    run('mount', '--bind', packages, there)
+    run('mount', '--bind', folder_of_packages, there)
     try:
         in_root(root, 'apt-get', 'update', '-qq')
     finally:
@@ -96,12 +96,12 @@ def in_root(root, *command):
     run('chroot', root, 'env', 'DEBIAN_FRONTEND=noninteractive', 'LC_ALL=C', *command)
 
 
-def collect(made, packages):
+def collect(made, names):
     """Packages that a bare machine lacks for these, as files in a folder from which apt can install."""
     made.packages.mkdir()
     (made.packages / 'partial').mkdir()
     run('apt-get', 'install', '-y', '-qq', '--no-install-recommends', '--download-only', *same_lists(made.bare), '-o',
-        f'Dir::Cache::archives={made.packages}', *packages)
+        f'Dir::Cache::archives={made.packages}', *names)
     shutil.rmtree(made.packages / 'partial')
     (made.packages / 'lock').unlink(missing_ok=True)
     index = []

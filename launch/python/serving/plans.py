@@ -9,8 +9,6 @@ from . import engine, job, machines, start_checks
 
 def reach(flags):
     """(program, configuration of ssh, parameters of mpirun) as launch/cluster has found them for this host file, or as the flags say."""
-    if flags.hostfile:
-        start_checks.machines(flags.hostfile)  # is there
     program = [start_checks.program(flags.hostfile is not None or flags.ranks is not None, flags.hostfile)]
     if flags.ssh_config:
         start_checks.require_file(flags.ssh_config, "a configuration of ssh")
@@ -25,12 +23,12 @@ def plan_of(flags, words):
     """`words`: the flags of the engine. Raises Problem."""
     if flags.ssh_config and flags.hostfile is None:
         raise Problem('--ssh-config needs machines; name them with --hostfile')
+    named = start_checks.machines(flags.hostfile) if flags.hostfile else None
     program, ssh_config, network = reach(flags)
     if flags.hostfile is None and flags.ranks is None:
         return job.Plan(lambda its, *_: engine.command_of(program, its), words, None)
-    hosts, mpirun_words = None, shlex.split(flags.mpirun)
-    if flags.hostfile:
-        hosts = machines.Machines(start_checks.machines(flags.hostfile), ssh_config)
+    mpirun_words = shlex.split(flags.mpirun)
+    hosts = machines.Machines(named, ssh_config) if named else None
 
     def command_for(its, names, shared):
         ranks = flags.ranks or len(hosts.all)
