@@ -38,8 +38,9 @@ class Cluster:
         self.head = next(its for its in self.facts if its.host.is_here)
         if self.head.fault:
             raise Problem(f'this machine cannot be asked: {self.head.fault.line()}')
+        version = identity()
         for its in self.facts:
-            self.faults += [its.fault] if its.fault else facts.faults_of(its, self.head, identity())
+            self.faults += [its.fault] if its.fault else facts.faults_of(its, self.head, version)
 
     def answering(self):
         return [its for its in self.facts if its.values]
@@ -49,11 +50,10 @@ class Cluster:
         return [its for its in self.answering() if its.host is not self.here]
 
     def find_network(self):
-        """The network of the machines that answer, which is kept in the settings if all of them do."""
+        """The network of the machines that answer, for the settings."""
         found, faults = network.choose(self.named(), self.config)
         self.faults += faults
         self.settings.network = str(found) if found else None
-        self.settings.write(self.hosts)
 
     def stops(self):
         return [fault for fault in self.faults if fault.stops]

@@ -20,8 +20,7 @@ class Setup:
     def run(self):
         """Returns the exit code."""
         self.cluster.ask()
-        if self.enter_all():
-            self.cluster.ask()
+        self.enter_all()
         plan = self.plan()
         if plan and not self.only_shows:
             self.agree('go on?')
@@ -47,12 +46,10 @@ class Setup:
         return [by_name[fault.machine] for fault in self.cluster.faults if fault.kind in kinds and fault.machine in by_name]
 
     def enter_all(self):
-        """Keys, so that ssh enters each machine without questions; whether something was changed."""
-        changed = False
-        if unknown := self.of_kind('unknown key'):
-            changed = self.know(unknown)
-            if changed:
-                self.cluster.ask()
+        """Keys, so that ssh enters each machine without questions."""
+        unknown = self.of_kind('unknown key')
+        if unknown and self.know(unknown):
+            self.cluster.ask()
         closed = self.of_kind('key')
         if (unknown or closed) and keys.public_key() is None:
             say('your key: a new one, ~/.ssh/id_ed25519, without a passphrase')
@@ -66,11 +63,11 @@ class Setup:
             if not self.only_shows:
                 fault = keys.authorize(host, self.cluster.config, keys.public_key())
                 self.failed += [fault] if fault else []
-                changed = True
-        return changed
+        if closed and not self.only_shows:
+            self.cluster.ask()
 
     def know(self, hosts):
-        """Adds the host keys of machines that are new here, after they were shown."""
+        """Adds the host keys of machines that are new here, after they were shown; whether there are any."""
         found = remote.each(hosts, keys.scan, 'host keys')
         for host, lines in zip(hosts, found):
             for line in lines[:1]:

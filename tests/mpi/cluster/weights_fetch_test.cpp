@@ -73,10 +73,14 @@ class WeightsFetchTest : public testing::Test {
       ASSERT_TRUE(serve() || anything) << "all wait";
     }
   }
-  void run_all(FetchingRank& rank, const std::function<void(Message&)>& damage = {}) {
+  /// Up to the plan.
+  void begin(FetchingRank& rank, const std::function<void(Message&)>& damage = {}) {
     rank.fetch().begin();
     run(rank, damage);
     rank.fetch().begin(wire::Start{});
+  }
+  void run_all(FetchingRank& rank, const std::function<void(Message&)>& damage = {}) {
+    begin(rank, damage);
     run(rank, damage);
   }
   static std::vector<std::uint64_t> all() { return {0, 1, 2, 3, 4, 5}; }
@@ -159,11 +163,7 @@ TEST_F(WeightsFetchTest, ChunkThatIsAlwaysDamaged_endsWithALine) {
 TEST_F(WeightsFetchTest, TwoRanksOfAMachine_fetchOnce) {
   FetchingRank one(network_, 1, folder_ / "same"), two(network_, 2, folder_ / "same");
   one.chunks = two.chunks = all();
-  for (FetchingRank* rank : {&one, &two}) {
-    rank->fetch().begin();
-    run(*rank);
-    rank->fetch().begin(wire::Start{});
-  }
+  begin(one), begin(two);
   ASSERT_TRUE(one.fetch().advance());
   EXPECT_FALSE(two.fetch().advance()) << "the other one writes";
   const std::uint64_t before = two.fetch().progress();
@@ -178,11 +178,7 @@ TEST_F(WeightsFetchTest, TwoRanksOfAMachine_fetchOnce) {
 TEST_F(WeightsFetchTest, CancelledFetch_leavesTheRightToWrite) {
   FetchingRank one(network_, 1, folder_ / "same"), two(network_, 2, folder_ / "same");
   one.chunks = two.chunks = all();
-  for (FetchingRank* rank : {&one, &two}) {
-    rank->fetch().begin();
-    run(*rank);
-    rank->fetch().begin(wire::Start{});
-  }
+  begin(one), begin(two);
   one.fetch().advance();
   one.fetch().cancel();
   run(two);
