@@ -5,7 +5,7 @@ group of two, guesses in flight.
 
 Variants (in the everyday suite some of them) are quantized to Q4_K_M or Q8_0 alternately, and run with guesses on three ranks, two of which
 share layers, and on two units. With --all, each variant runs with both types and in every layout. Variants with an MTP layer also guess
-with it, on one to three ranks. With --emulated, only these run, with the heads, the model, or both on an emulated device.
+with it, on one to three ranks. Thorough tests add layouts whose ranks fetch their weights from rank 0. With --emulated, only these run, with the heads, the model, or both on an emulated device.
 """
 import argparse
 import concurrent.futures
@@ -13,6 +13,7 @@ import itertools
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
 
@@ -22,6 +23,7 @@ LONGEST_S = 300 * float(os.environ.get('YAMATA_PATIENCE', 1))  # for a job; a lo
 CORES = sorted(os.sched_getaffinity(0))
 WORDS = [chr(0x4E00 + 260 + number * 37 % 250) for number in range(30)]  # tokens of the models' vocabulary
 SAMPLING = '--temp 2 --top-p 1 --min-p 0'  # some models would always repeat their most probable token
+MPIRUN = ['mpirun', '--oversubscribe', '--bind-to', 'none', '-np']
 RUN = ['run', '--ignore-eos', '-b', '16', '--logits-checksum']
 
 # Name, ranks and flags. For layouts that guess from suffixes, the store contains the text itself.
@@ -32,6 +34,11 @@ MORE_LAYOUTS = [
     ('3 ranks', 3, '-t 1 --layer-split 0.4,0.3,0.3 --strategy iterative'),
     ('a group of 2', 2, '-t 1 --layer-split 0.35+0.65 --strategy iterative'),
     ('guesses of 3 stages', 3, '-t 1 --layer-split 0.3,0.3,0.4 --strategy pipeinfer'),
+]
+# Only rank 0 has the file.
+FETCHED_LAYOUTS = [
+    ('fetched', 3, '-t 1 --layer-split 0.5,0.3+0.2 --strategy pipeinfer'),
+    ('fetched, in memory', 3, '-t 1 --layer-split 0.4,0.3,0.3 --strategy iterative --fetch memory'),
 ]
 # With guesses of the MTP layer. A tree of fixed size is filled at any cost.
 TREE = '-t 1 --policy dynamic-tree'
@@ -46,6 +53,10 @@ MORE_MTP_LAYOUTS = [
     ('a group of 2', 2, f'{TREE} --layer-split 0.35+0.65 --strategy speculative'),
     ('3 stages', 3, f'{TREE} --layer-split 0.3,0.3,0.4 --strategy pipeinfer'),
     ('a rank of its own, pipelined', 3, f'{TREE} --layer-split 0.4,0.6/1 --strategy pipeinfer'),
+]
+FETCHED_MTP_LAYOUTS = [
+    ('fetched', 2, f'{TREE} --layer-split 0.5,0.5 --strategy pipeinfer'),
+    ('fetched, a rank of its own', 3, f'{TREE} --layer-split 0.4,0.6/1 --strategy speculative'),
 ]
 # On an emulated device.
 DEVICE_MTP_LAYOUTS = [
@@ -82,12 +93,21 @@ class Variant:
         call([self.program, 'quantize', plain, self.model, kind])
         plain.unlink()
 
-    def result(self, ranks, flags):
+    def result(self, ranks, flags, fetched=False):
         out = self.folder / 'result.json'
         out.unlink(missing_ok=True)
-        launcher = ['mpirun', '--oversubscribe', '--bind-to', 'none', '-np', str(ranks)] if ranks > 1 else []
-        call([*launcher, self.program, *RUN, *self.text, '-m', self.model, *flags.split(), '--json', out])
+        command = [self.program, *RUN, *self.text, *flags.split(), '--json', out, '-m']
+        if fetched:
+            whole = [*MPIRUN, '1', *command, self.model]
+            for rank in range(1, ranks):
+                cache = ['--weights-cache', self.folder / 'kept' / str(rank)]
+                whole += [':', '-np', '1', *command, self.folder / 'nowhere/model.gguf', *cache]
+            call(whole)
+        else:
+            call([*([*MPIRUN, str(ranks)] if ranks > 1 else []), *command, self.model])
         j = json.loads(out.read_text())
+        if fetched and not all(rank['fetched_bytes'] for rank in j['per_rank'][1:]):
+            raise RuntimeError(f'{flags}: a rank fetched nothing')
         return (j['token_ids'], j['logits_checksum']), j['accepted']
 
     def wrong(self, layouts, sampling, guessing, must_accept):
@@ -95,7 +115,9 @@ class Variant:
         plain, _ = self.result(1, f'-t 1 --strategy iterative {sampling}')
         wrong = [] if len(set(plain[0])) > 4 else [f'a text that says nothing of bits: {plain[0]}']
         for name, ranks, flags in layouts:
-            found, accepted = self.result(ranks, f'{flags} {sampling} {"" if "iterative" in flags else guessing}')
+            all_flags = f'{flags} {sampling} {"" if "iterative" in flags else guessing}'
+            found, accepted = self.result(ranks, all_flags, name.startswith('fetched'))
+            shutil.rmtree(self.folder / 'kept', ignore_errors=True)
             if found != plain:
                 wrong.append(f'{name}: other bits')
             if must_accept in flags and '/' not in flags and accepted == 0:
@@ -116,10 +138,10 @@ def check(o, variant, kind):
             if 'nextn' in variant:
                 accepts = 'nothing' if variant.endswith('-own') else TREE  # its random output matrix has nothing in common with the model's
                 device = DEVICE_MTP_LAYOUTS if THOROUGH else DEVICE_MTP_LAYOUTS[KINDS.index(kind)::2]  # every layout with one variant
-                layouts = device if o.emulated else MTP_LAYOUTS + (MORE_MTP_LAYOUTS if o.all else [])
+                layouts = device if o.emulated else MTP_LAYOUTS + (MORE_MTP_LAYOUTS if o.all else []) + FETCHED_MTP_LAYOUTS * THOROUGH
                 wrong = model.wrong(layouts, '--temp 0.7', '--mtp --no-lookup', accepts)
             else:
-                layouts = LAYOUTS + (MORE_LAYOUTS if o.all else [])
+                layouts = LAYOUTS + (MORE_LAYOUTS if o.all else []) + FETCHED_LAYOUTS * THOROUGH
                 wrong = model.wrong_of_texts(layouts)
         except RuntimeError as error:
             wrong = [str(error)]
