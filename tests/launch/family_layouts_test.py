@@ -5,7 +5,8 @@ group of two, guesses in flight.
 
 Variants (in the everyday suite some of them) are quantized to Q4_K_M or Q8_0 alternately, and run with guesses on three ranks, two of which
 share layers, and on two units. With --all, each variant runs with both types and in every layout. Variants with an MTP layer also guess
-with it, on one to three ranks. Thorough tests add layouts whose ranks fetch their weights from rank 0. With --emulated, only these run, with the heads, the model, or both on an emulated device.
+with it, on one to three ranks. Thorough tests add layouts whose ranks fetch their weights from rank 0. With --emulated, only the MTP
+layers run, with the heads, the model, or both on an emulated device.
 """
 import argparse
 import concurrent.futures
