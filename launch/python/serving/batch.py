@@ -152,6 +152,9 @@ class Batch:
                 if one:
                     self.say(piece)
             self.say('\n' if one else json.dumps(text.result, ensure_ascii=False) + '\n')
+            if text.result['finish_reason'] == 'context':
+                self.terminal.say(f'batch: the context of {self.job.ready.get("context")} tokens is full; raise -c for a '
+                                  'longer text, if the model was trained for one')
             results.append(text.result)
         return results
 

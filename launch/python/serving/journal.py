@@ -81,6 +81,8 @@ class Journal:
                 read(path)
         except ValueError as error:
             raise Problem(f'{path} is damaged in line {error}; remove it', 2) from None
+        except FileExistsError:
+            raise Problem(f'--state {folder} is a file; name a folder') from None
         except OSError as error:
             raise Problem(f'--state {folder} cannot be used ({error.strerror}); name another folder') from None
 

@@ -61,6 +61,12 @@ class Batch(Servers):
             done = self.run_texts('-f', str(prompts))
             self.assertEqual((done.returncode, done.stdout, 'line 2: no JSON object' in done.stderr), (2, '', True), done.stderr)
 
+    def test_a_full_context_is_said(self):
+        done = self.run_texts('-p', 'a prompt', ENGINE_CONTEXT='40')
+        self.assertEqual((done.returncode, json.loads((self.folder / 'json').read_text())['generated_tokens']), (0, 40 - 8), done.stderr)
+        self.assertIn('the context of 40 tokens is full', done.stderr)
+        self.assertNotIn('is full', self.run_texts('-p', 'a prompt', '-n', '5', ENGINE_CONTEXT='40').stderr)
+
     def test_an_experiment_survives_where_it_is_asked_to(self):
         experiment, results = self.folder / 'e.toml', self.folder / 'results'
         (self.folder / 'build').symlink_to(self.folder)

@@ -134,7 +134,9 @@ class Engine:
         room = CONTEXT - len(data)
         text = text_for(prompt + '!' * request['wrong'], request['sampling'], min(request.get('max_tokens', room), room))
         cells[number] = len(data)
+        full = len(text) >= room and request.get('max_tokens', CONTEXT) > room
         reason, sent = self.send(request, text, '«slow»' in prompt, '«wait»' in prompt, prompt)
+        reason = 'context' if full and reason == 'length' else reason
         del cells[number]
         times = {'seconds': {'tokens': [.01 * i for i in range(sent)]}} if request.get('token_times') else {}
         usage = {'prompt_tokens': len(data), 'cached_tokens': cached, 'completion_tokens': sent}

@@ -220,6 +220,11 @@ class State(Servers):
             self.assertEqual(process.returncode, 2)
             self.assertRegex(error, r'^serve: .*x\.request is damaged in line [12]; remove it\n$')
 
+    def test_a_file_is_no_folder(self):
+        self.state.write_text('')
+        process = scene.start(self.folder, '--state', str(self.state))
+        self.assertEqual(process.communicate(timeout=scene.LATEST_S)[1], f'serve: --state {self.state} is a file; name a folder\n')
+
     def test_old_files_make_room(self):
         from serving import journal
         its = journal.Journal(self.state, 'm')
