@@ -35,21 +35,6 @@ def write_table(path, columns, rows):
         sys.exit(f'{os.path.basename(sys.argv[0])}: {path} cannot be written ({error.strerror}); choose another place with --csv')
 
 
-class Progress:
-    """A bar on a terminal."""
-
-    def __init__(self, count):
-        self.count, self.width = count, 30 if sys.stderr.isatty() else 0
-
-    def show(self, number, text):
-        if self.width:
-            full = round(self.width * number / self.count)
-            print(f"\r\x1b[K[{'#' * full}{' ' * (self.width - full)}] {number}/{self.count} {text}", end='', file=sys.stderr, flush=True)
-
-    def line(self, text):
-        print(('\r\x1b[K' if self.width else '') + text, file=sys.stderr, flush=True)
-
-
 class Reader:
     """Reads a job's text while the job writes it, with a time limit that can be renewed by each output."""
 

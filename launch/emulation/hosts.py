@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 
-from common import places
+from common import as_root, places
 
 SWITCH = places.program('emulated-switch')
 GROUPS = pathlib.Path('/sys/fs/cgroup')
@@ -245,8 +245,7 @@ class Cluster:
 
     def start(self, program, ranks=None, mpirun=(), names=None, env=None, **popen):
         """Starts `program` on the hosts; returns the Popen of mpirun. `env`: environment variables in addition to those of this process."""
-        environment = dict(os.environ, **(env or {}), OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
-        return subprocess.Popen(self.command(program, ranks, mpirun, names), env=environment, **popen)
+        return subprocess.Popen(self.command(program, ranks, mpirun, names), env=as_root.environment(**(env or {})), **popen)
 
 
 def inside(namespace):

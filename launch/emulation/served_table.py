@@ -3,7 +3,8 @@ texts, one and four at a time."""
 import itertools
 import statistics
 
-from .campaign import Progress
+from common.progress import Progress
+
 from .served_campaign import PROMPTS, SAMPLINGS, Campaign, Scenario
 from .served_faults import Fault
 

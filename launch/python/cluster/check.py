@@ -1,12 +1,11 @@
 """launch/cluster check: everything that a run over these machines needs, one line a fault."""
 import hashlib
-import os
 import pathlib
 import re
 import subprocess
 import sys
 
-from common import places
+from common import as_root, places
 from common.problem import Problem
 
 from . import facts, hostfile, network
@@ -14,7 +13,6 @@ from . import facts, hostfile, network
 MPIRUN_S = 20
 MENDED = {'packages', 'program', 'unknown key', 'key'}  # kinds of faults, by setup
 MARK = 'started-by-mpirun'
-ROOT_WORDS = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'}
 
 
 class Cluster:
@@ -68,7 +66,7 @@ class Cluster:
         command = self.mpirun(['echo', MARK])
         try:
             done = subprocess.run(['timeout', '-k', '2', str(MPIRUN_S), *command], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                                  env=environment())
+                                  env=as_root.environment())
         except OSError as error:
             return [facts.Fault('packages', 'this machine', f'mpirun cannot be started ({error.strerror})',
                                 'launch/cluster setup installs it')]
@@ -77,10 +75,6 @@ class Cluster:
         said = [line for line in done.stderr.splitlines() if re.search(r'[a-z]', line) and not line.startswith('--')]
         what = f'it has not ended within {MPIRUN_S} s' if done.returncode in (124, 137) else (said or ['it says nothing'])[0][:150]
         return [facts.Fault('mpirun', 'mpirun', f'it does not start on all machines ({what.strip()})', f'try: {hostfile.shown(command)}')]
-
-
-def environment():
-    return os.environ | (ROOT_WORDS if os.getuid() == 0 else {})
 
 
 def program():

@@ -1,7 +1,8 @@
 """Shell scripts on the machines of a cluster, several at once, over ssh; on this machine itself without it."""
 import concurrent.futures
 import subprocess
-import sys
+
+from common.progress import Progress
 
 MOST_AT_ONCE = 32
 
@@ -32,11 +33,10 @@ def each(hosts, function, what=''):
     """[function(host)], all at once; a bar on a terminal shows how many are done."""
     with concurrent.futures.ThreadPoolExecutor(MOST_AT_ONCE) as pool:
         futures = [pool.submit(function, host) for host in hosts]
-        shows = what and sys.stderr.isatty()
+        progress = Progress(len(futures))
         for number, _ in enumerate(concurrent.futures.as_completed(futures), 1):
-            if shows:
-                full = 30 * number // len(hosts)
-                print(f"\r\x1b[K[{'#' * full}{' ' * (30 - full)}] {number}/{len(hosts)} {what}", end='', file=sys.stderr, flush=True)
-        if shows:
-            print('\r\x1b[K', end='', file=sys.stderr, flush=True)
+            if what:
+                progress.show(number, what)
+        if what:
+            progress.clear()
         return [future.result() for future in futures]

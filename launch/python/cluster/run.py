@@ -2,7 +2,7 @@
 import os
 import sys
 
-from common import places
+from common import as_root, places
 from common.problem import Problem
 
 from . import check, hostfile
@@ -22,6 +22,6 @@ def run(path, words):
         command = cluster.mpirun([*hostfile.program_words(), *words[words[0] == '--':]], len(hosts))
         print(hostfile.shown(command), file=sys.stderr, flush=True)
     try:
-        os.execvpe(command[0], command, check.environment())
+        os.execvpe(command[0], command, as_root.environment())
     except OSError as error:
         raise Problem(f'{command[0]} cannot be started ({error.strerror}); launch/cluster check {path} says more') from None

@@ -6,6 +6,8 @@ import subprocess
 import threading
 import time
 
+from common import as_root
+
 from . import running
 
 
@@ -21,7 +23,7 @@ class EngineProcess(contextlib.AbstractContextManager):
         with open(err, 'wb') as errors:
             try:
                 self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
-                                                env=running.environment(), start_new_session=True,
+                                                env=as_root.environment(), start_new_session=True,
                                                 preexec_fn=running.end_with_parent)
             except OSError as error:
                 raise EngineFailed(f'cannot start {command[0]}: {error.strerror}') from None

@@ -13,6 +13,7 @@ import subprocess
 import time
 
 from .failure import cause
+from common import as_root
 from common.files import write_whole
 
 GRACE_S = 10.0  # between the request to end and the kill: an emulated cluster must be removed in that time
@@ -56,20 +57,12 @@ def end(process):
     process.wait()
 
 
-def environment():
-    """Of a command, which may be mpirun."""
-    own = dict(os.environ)
-    if os.getuid() == 0:
-        own |= {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'}
-    return own
-
-
 def execute(command, out, err, deadline_s):
     """(error or '', wall seconds) of a command; its outputs go to the files `out` and `err`."""
     begin = time.monotonic()
     with open(out, 'wb') as stdout, open(err, 'wb') as stderr:
         try:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, env=environment(),
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, env=as_root.environment(),
                                        start_new_session=True, preexec_fn=end_with_parent)
         except OSError as error:
             return f'cannot start {command[0]}: {error.strerror}', 0.0

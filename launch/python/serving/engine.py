@@ -6,6 +6,7 @@ import re
 import signal
 import time
 
+from common import as_root
 from measuring.running import members
 
 from . import lines, protocol
@@ -67,14 +68,6 @@ def command_of(program, words, ranks=None, hostfile=None, mpirun_words=()):
     return [*launcher, *engine]
 
 
-def environment(folder=None):
-    """`folder`: for temporary files."""
-    own = os.environ | ({'TMPDIR': str(folder)} if folder else {})
-    if os.getuid() == 0:
-        own |= {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'}
-    return own
-
-
 class Noise:
     """What mpirun writes between two lines of dashes, behind a line that has said why."""
 
@@ -107,7 +100,7 @@ class Engine:
         try:
             self.process = await asyncio.create_subprocess_exec(
                 *self.command, stdin=asyncio.subprocess.PIPE, stdout=write, stderr=asyncio.subprocess.PIPE, start_new_session=True,
-                limit=protocol.LINE_BYTES, env=environment(self.folder))
+                limit=protocol.LINE_BYTES, env=as_root.environment(**({'TMPDIR': str(self.folder)} if self.folder else {})))
         finally:
             os.close(write)
         watch = asyncio.create_task(self.watch_silence())
