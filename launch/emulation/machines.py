@@ -112,7 +112,7 @@ class Machine:
         lower = [self.layers.person, self.layers.bare] if self.is_first else [self.layers.bare]
         options = f'lowerdir={":".join(map(str, lower))},upperdir={self.changes},workdir={self.folder / "work"}'
         words = [str(word) for bind in binds for word in bind]
-        self.log = open(self.folder / 'log', 'a')
+        self.log = open(self.folder / 'log', 'w')
         entered = f'for g in {shlex.join(str(group / "cgroup.procs") for group in self.host.groups)}; do echo $$ > "$g"; done; exec "$@"'
         self.process = subprocess.Popen(
             ['sh', '-c', entered, 'sh', 'unshare', '--mount', '--uts', '--ipc', '--pid', '--fork', '--kill-child',

@@ -14,16 +14,20 @@ class Answer:
         self.code, self.out, self.err = code, out, err
 
 
-def command_for(host, config, words):
-    return words if host.is_here else ['ssh', '-T', '-F', str(config), host.name, *words]
+# For ssh: it ends within six seconds if the machine is lost.
+NOTICES_LOSS = '-o', 'ServerAliveInterval=2', '-o', 'ServerAliveCountMax=3'
 
 
-def run(host, config, script, limit_s, data=None):
-    """Runs a script for sh; or, with `data` (bytes) for its standard input, a command line."""
+def command_for(host, config, words, options=()):
+    return words if host.is_here else ['ssh', '-T', '-F', str(config), *options, host.name, *words]
+
+
+def run(host, config, script, limit_s, data=None, options=()):
+    """Runs a script for sh; or, with `data` (bytes) for its standard input, a command line. `limit_s`: None: none; `options`: of ssh."""
     words = ['sh', '-s'] if data is None else ['sh', '-c', script] if host.is_here else [script]
     try:
-        done = subprocess.run(command_for(host, config, words), input=script.encode() if data is None else data, capture_output=True,
-                              timeout=limit_s)
+        done = subprocess.run(command_for(host, config, words, options), input=script.encode() if data is None else data,
+                              capture_output=True, timeout=limit_s)
     except subprocess.TimeoutExpired as late:
         return Answer(None, (late.stdout or b'').decode(errors='replace'), (late.stderr or b'').decode(errors='replace'))
     return Answer(done.returncode, done.stdout.decode(errors='replace'), done.stderr.decode(errors='replace'))

@@ -17,7 +17,7 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
 list(TRANSFORM installed_scripts PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE script_files)
 install(PROGRAMS ${script_files} ${CMAKE_CURRENT_SOURCE_DIR}/install-packages DESTINATION ${data}/launch)
 install(DIRECTORY python emulation DESTINATION ${data}/launch FILES_MATCHING PATTERN *.py PATTERN *.html PATTERN *.css
-  PATTERN *.js PATTERN *.sh PATTERN installation EXCLUDE)
+  PATTERN *.js PATTERN *.sh PATTERN *.pl PATTERN installation EXCLUDE)
 install(DIRECTORY experiments DESTINATION ${data}/launch)
 set(full_data ${CMAKE_INSTALL_FULL_DATADIR}/yamata)
 file(RELATIVE_PATH to_programs ${full_data} ${CMAKE_INSTALL_FULL_BINDIR})
