@@ -25,7 +25,8 @@ struct Host {
   std::uint64_t available = 0;
   std::string name{};  // of a machine, or of the devices of a rank
   bool device = false;
-  RankBytes bytes{};  // of all its ranks
+  RankBytes bytes{};          // of all its ranks
+  std::uint64_t fetched = 0;  // weights as they are in the file, which stay in memory
 };
 
 /// A number of bytes as text, in MiB, or in KiB if it is smaller than 1 MiB.
@@ -147,6 +148,7 @@ std::map<std::string, Host> add_up(std::span<const ModelFile* const> models, con
       host.bytes.window_cache += bytes.window_cache;
       host.bytes.buffers += bytes.buffers;
       host.bytes.weights += bytes.weights;
+      if (hello.fetches_to_memory == 1 && !device) host.fetched += bytes.weights;
     }
   }
   return hosts;
@@ -154,6 +156,10 @@ std::map<std::string, Host> add_up(std::span<const ModelFile* const> models, con
 
 bool holds_weights(const Host& host, std::uint64_t cells) {
   return host.bytes.cache(cells) + host.bytes.buffers + host.bytes.weights <= host.available;
+}
+
+bool holds_packed_weights(const Host& host, std::uint64_t cells) {
+  return host.bytes.cache(cells) + host.bytes.buffers + host.bytes.weights + host.fetched <= host.available;
 }
 
 /// Bytes that the device of a rank needs for so many of its layers of the target, and for the drafts there.
@@ -299,7 +305,7 @@ void plan_packing(std::span<const ModelFile* const> models, wire::Start& plan, c
       const Host& host = hosts.at(wire::memory_of(hellos, static_cast<std::size_t>(rank)));
       const bool apart = pipeline.model == 0 && hello.device_layers > 0 && !hello.device_is_unified;
       using enum wire::Packed;
-      const wire::Packed packed = !wanted ? kNone : holds_weights(host, target_cells(plan)) ? kAll : apart ? kFirstLayers : kNone;
+      const wire::Packed packed = !wanted ? kNone : holds_packed_weights(host, target_cells(plan)) ? kAll : apart ? kFirstLayers : kNone;
       pipeline.packed.push_back(static_cast<std::uint8_t>(packed));
     }
   }
@@ -320,11 +326,12 @@ std::vector<std::string> plan_memory(std::span<const ModelFile* const> models, c
                                    size(cache + host.bytes.buffers), host.first_rank, host.name, size(host.available),
                                    fits > 0 ? fmt::format("at most -c {} fits", fits) : "no context fits: lower -b"));
     }
-    if (!holds_weights(host, cells) && host.device)
+    if (!holds_weights(host, cells) && (host.device || host.fetched > 0))
       throw UsageError(
           fmt::format("weights and cache take {} on rank {} ({}), which has {} free; give it fewer layers with "
-                      "--layer-split, a smaller -c, or --units cpu",
-                      size(cache + host.bytes.buffers + host.bytes.weights), host.first_rank, host.name, size(host.available)));
+                      "--layer-split, a smaller -c, or {}",
+                      size(cache + host.bytes.buffers + host.bytes.weights), host.first_rank, host.name, size(host.available),
+                      host.device ? "--units cpu" : "--fetch auto instead of memory"));
     if (!holds_weights(host, cells)) {
       warnings.push_back(
           fmt::format("rank {} ({}) has {} free for {} of weights beside its cache and will read them from disk for every token; "

@@ -216,6 +216,7 @@ void validate(const Hello& hello, int from) {
   check(hello.available_bytes <= kMaxBytes && hello.device_bytes <= kMaxBytes, "its memory");
   check(hello.device_layers >= 0 && within(hello.device_copies, 0, 1), "the layers of its device");
   check(within(hello.device_is_unified, 0, 1) && within(hello.device_drafts, 0, 1), "the memory of its device");
+  check(within(hello.fetches_to_memory, 0, 1), "where it keeps fetched weights");
   check(within(hello.threads, 0, kMaxThreads) && within(hello.logical_cpus, 0, kMaxThreads), "its threads or processors");
   check(within(hello.model, 0, kMaxModels), "the number of its model");
   check(hello.threads_measured_s >= 0, "when its threads were measured");

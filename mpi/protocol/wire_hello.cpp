@@ -23,6 +23,7 @@ Bytes encode(const Hello& m) {
       .put(m.device_is_unified)
       .put(m.device_bytes)
       .put(m.device_drafts)
+      .put(m.fetches_to_memory)
       .put_text(m.no_device);
   return out.take();
 }
@@ -50,6 +51,7 @@ Hello decode_hello(std::span<const std::byte> bytes) {
   m.device_is_unified = in.get<std::int32_t>();
   m.device_bytes = in.get<std::uint64_t>();
   m.device_drafts = in.get<std::int32_t>();
+  m.fetches_to_memory = in.get<std::int32_t>();
   m.no_device = in.get_text();
   in.end();
   return m;

@@ -11,7 +11,7 @@
 
 namespace yamata::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 37;
+inline constexpr std::uint32_t kProtocolVersion = 38;
 
 /// As a number of layers: as many as fit into the device's memory beside drafts; the plan says how many that are.
 inline constexpr std::int32_t kLayersThatFit = 1 << 20;
@@ -34,6 +34,7 @@ struct Hello {
   std::int32_t device_is_unified = 0;   ///< 1: the device uses the host's memory; 0: memory of its own
   std::uint64_t device_bytes = 0;       ///< free bytes of the device
   std::int32_t device_drafts = 0;       ///< 1: drafts and heads of this rank are on that device, too
+  std::int32_t fetches_to_memory = 0;   ///< 1: the weights that it fetches from rank 0 stay in memory, beside the packed ones
   std::string no_device{};              ///< why it has no device, though one was to compute some layers
   Measured measured{};                  ///< not part of the message: the head adds what the rank measures later
 

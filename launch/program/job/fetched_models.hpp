@@ -25,6 +25,8 @@ class FetchedModels {
   void take(std::size_t model, fetch::ModelShape shape, bool whole);
   /// Null: the model is not fetched.
   std::shared_ptr<fetch::FetchedModel> find(std::size_t model) const;
+  /// Whether weights stay in memory as they are in the file until the job ends, beside packed ones.
+  bool fill_memory() const { return options_.mode == FetchOptions::Mode::kMemory && !models_.empty(); }
   /// Where a whole copy of heads is: a file, or a folder.
   std::string heads_path(std::size_t model) const;
   /// Removes copies that are only for this job. Files that are mapped stay readable.

@@ -54,6 +54,7 @@ wire::Hello JobRank::open() {
   hello.machine = machine_id();
   hello.cpu = cpu_name();
   if (const char* factor = std::getenv("YAMATA_SLOW")) hello.cpu += fmt::format(", slowed {}", factor);
+  hello.fetches_to_memory = models_.fetches_to_memory() ? 1 : 0;
   units_.describe(hello);
   speed_.prepare();
   models_.release_pages();

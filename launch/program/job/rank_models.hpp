@@ -28,6 +28,7 @@ class RankModels {
   std::vector<std::int32_t> absent(const JobLayout& layout, int rank) const;
   void take_files(std::size_t model, fetch::ModelShape shape);
   std::vector<FetchTask> heads_to_fetch() const;
+  bool fetches_to_memory() const { return fetched_.fill_memory(); }
   /// After it.
   std::vector<FetchTask> weights_to_fetch(const wire::Start& plan, int rank) const;
 

@@ -115,7 +115,7 @@ def software(its, head, program):
         yield 'packages', f'the program lacks {library[1] if library else "a library"}', 'launch/cluster setup installs it'
     elif not its['runs'].startswith('yamata '):
         yield 'program', 'the program is not installed', 'launch/cluster setup installs it'
-    elif its['program'] != program and its['machine'] == head['machine']:
+    elif its['program'] != program and (its['program'] or its['machine'] == head['machine']):  # else it was made there, by hand
         yield 'program', 'it has another version of the program than this machine', 'launch/cluster setup replaces it'
 
 

@@ -1,4 +1,5 @@
 """Debian packages for machines that may have no internet: this machine downloads what each of them lacks, and copies it."""
+import os
 import pathlib
 import re
 import subprocess
@@ -41,7 +42,8 @@ def install(facts, config):
     if not facts['sudo']:
         return Fault('packages', host.name, f'{facts["user"]} may not become root there without a password', f'run: {by_hand(host)}')
     with tempfile.TemporaryDirectory(prefix='yamata-packages-') as folder:
-        archive = download(host, config, pathlib.Path(folder))
+        same = facts['machine'] == os.uname().machine  # this machine's apt knows the packages of its own architecture
+        archive = download(host, config, pathlib.Path(folder)) if same else None
     if archive is not None:
         answer = remote.run(host, config, INSTALL, LIMIT_S, archive)
     else:

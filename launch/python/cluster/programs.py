@@ -1,15 +1,19 @@
-"""The program on the machines: this machine's, where that runs."""
+"""The program on the machines: this machine's, where that runs; for another architecture, that of a Debian package which is made here."""
 import gzip
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
 
-from . import remote
+from common import places
+
+from . import check, remote
 from .facts import Fault
 from .hostfile import PROGRAM
 
 LIMIT_S = 600
+ARCHITECTURES = {'x86_64': 'amd64', 'aarch64': 'arm64'}  # Debian's names of those for which launch/package makes programs
 # To another name first, so that the program is there as a whole or not at all.
 INSTALL = '''set -e
 folder="$HOME/%s/$(uname -m)"
@@ -41,10 +45,53 @@ class Program:
             self.packed = gzip.compress(stripped.read_bytes(), 6)
 
 
-def install(program, facts, head, config):
+class Programs:
+    """Those for the machines of a cluster. `head`: the facts of this one."""
+
+    def __init__(self, head):
+        self.head = head
+        self.by_machine = {head['machine']: Program(check.program(), check.identity())}
+
+    def prepare(self, machines, say):
+        """Compiles for other architectures, where that is possible: a quarter of an hour each, if no package is there yet."""
+        others = {its['machine'] for its in machines if is_made_here(its, self.head)}
+        with tempfile.TemporaryDirectory(prefix='yamata-program-') as folder:
+            for machine in sorted(others & set(ARCHITECTURES)):
+                path = program_for(machine, pathlib.Path(folder), say)
+                if path:
+                    self.by_machine[machine] = Program(path, check.identity())
+
+    def find(self, its):
+        """None: it needs one of its own, which is made there."""
+        return self.by_machine.get(its['machine']) if its['release'] == self.head['release'] else None
+
+
+def is_made_here(its, head):
+    """Whether `launch/package` makes its program: of another architecture, with the same libraries."""
+    return its['machine'] != head['machine'] and its['machine'] in ARCHITECTURES and its['release'] == head['release']
+
+
+def program_for(machine, folder, say):
+    """The program in the newest package for an architecture, of this version, which is made if there is none; or None."""
+    architecture, version = ARCHITECTURES[machine], subprocess.run([check.program(), '--version'], capture_output=True, text=True).stdout
+    for attempt in range(2):
+        made = sorted((places.build_folder() / 'packages').glob(f'yamata_*_{architecture}.deb'), key=lambda path: path.stat().st_mtime)
+        for package in made[-1:]:
+            subprocess.run(['dpkg-deb', '-x', package, folder / machine], check=True)
+            found, commit = folder / machine / 'usr' / 'bin' / 'yamata', re.search(r'[0-9a-f]{7,}', version)
+            if found.is_file() and (not commit or commit[0].encode() in found.read_bytes()):
+                return found
+        if attempt or not (places.ROOT / '.git').exists():
+            return None
+        say(f'making the program for {machine}: launch/package deb {architecture}')
+        if subprocess.run([places.LAUNCH / 'package', 'deb', architecture], stdout=subprocess.DEVNULL).returncode:
+            return None
+
+
+def install(programs, facts, config):
     """On one machine; the fault if that does not work."""
-    host = facts.host
-    if (facts['machine'], facts['release']) != (head['machine'], head['release']):
+    host, head, program = facts.host, programs.head, programs.find(facts)
+    if program is None:
         return Fault('program', host.name, f'it is {facts["machine"]} with {facts["release"]}, this machine {head["machine"]} with '
                      f'{head["release"]}: it needs a program of its own', BY_HAND)
     script = INSTALL % (PROGRAM, program.sum, program.identity)

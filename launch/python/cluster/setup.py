@@ -88,7 +88,8 @@ class Setup:
         plan = [(its, missing[its.host.name]) for its in self.cluster.answering() if its.host.name in missing]
         for its, kinds in plan:
             said = [f'packages ({", ".join(packages.NEEDED)} and what they need)'] if 'packages' in kinds else []
-            said += ['the program (~/.local/lib/yamata)'] if 'program' in kinds else []
+            other = f' for {its["machine"]}, compiled here by launch/package' if programs.is_made_here(its, self.cluster.head) else ''
+            said += [f'the program (~/.local/lib/yamata){other}'] if 'program' in kinds else []
             say(f'{its.host.name}: {" and ".join(said)}')
         return plan
 
@@ -97,9 +98,10 @@ class Setup:
         lacking = [its for its, kinds in plan if 'packages' in kinds]
         found = remote.each(lacking, lambda its: packages.install(its, config), 'machines with packages')
         blocked = {fault.machine for fault in found if fault}
-        program = programs.Program(check.program(), check.identity())
         others = [its for its, kinds in plan if 'program' in kinds and its.host.name not in blocked]
-        found += remote.each(others, lambda its: programs.install(program, its, head, config), 'machines with the program')
+        made = programs.Programs(head)
+        made.prepare(others, say)
+        found += remote.each(others, lambda its: programs.install(made, its, config), 'machines with the program')
         self.failed += [fault for fault in found if fault]
 
     def finish(self):

@@ -124,6 +124,38 @@ class Interrupted(OnMachines):
         self.assertEqual(self.on(self.machines.all[2], 'ls .local/lib/yamata/x86_64').split(), ['yamata', 'yamata.from'])
 
 
+class OfTwoArchitectures(OnMachines):
+    """The second machine says that it is another one. Its program is from a package, as launch/package makes them."""
+    COUNT = 2
+    SAYS_ARM = '#!/bin/sh\n[ "$1" = -m ] && echo aarch64 && exit\nexec /bin/uname "$@"\n'
+
+    def set_up(self, code=0):
+        done = self.ada.run('YAMATA_BUILD=$PWD/build yamata/launch/cluster setup hosts --yes 2>&1')
+        self.assertEqual(done.returncode, code, done.stdout)
+        return done.stdout
+
+    def make_package(self, commit):
+        self.on(self.ada, f"""set -e; mkdir -p p/DEBIAN p/usr/bin
+            printf 'Package: yamata\nVersion: 1\nArchitecture: arm64\nMaintainer: a\nDescription: b\n' > p/DEBIAN/control
+            sed "s/$(build/yamata --version | grep -oE '[0-9a-f]{{7,}}')/{commit}/" build/yamata > p/usr/bin/yamata
+            chmod 755 p/usr/bin/yamata; dpkg-deb -b p build/packages/yamata_1_arm64.deb""")
+
+    def test_each_gets_the_program_for_its_own(self):
+        bob = self.machines.all[1]
+        self.on(self.ada, 'mkdir -p build/packages; ln -s ../yamata/build/yamata build/')
+        self.set_up()
+        self.as_root(bob, f"printf '%b' '{self.SAYS_ARM}' > /usr/local/bin/uname; chmod 755 /usr/local/bin/uname")
+        said = self.set_up(1)
+        self.assertRegex(said, r'(?m)^n1: the program \(~/.local/lib/yamata\) for aarch64, compiled here')
+        self.assertRegex(said, '(?m)^n1: it is aarch64 with debian 12, .*needs a program of its own')
+        self.make_package('0000000000')
+        self.assertIn('needs a program of its own', self.set_up(1))
+        self.make_package('&')
+        self.assertIn('2 machines are ready', self.set_up())
+        self.assertEqual(self.on(bob, 'ls .local/lib/yamata/aarch64').split(), ['yamata', 'yamata.from'])
+        self.assertEqual(self.ada.run(f'yamata/launch/cluster {RUN} --layer-split 1,1').stdout, self.alone())
+
+
 class Strangers(OnMachines):
     COUNT, AUTHORIZED = 2, False
 

@@ -64,6 +64,28 @@ TEST_F(WindowPlan, AHostThatIsTooSmall_isToldWhatFitsBesideWindows) {
   }
 }
 
+TEST_F(WindowPlan, WeightsFetchedToMemory_lieBesidePackedOnes_andMustFit) {
+  const ModelFile* const models[] = {&model_};
+  wire::Start start;
+  start.batch = 1;
+  start.pipelines = {{.ranks = {0}, .layers = {{0, 8}}, .cells = 256}};
+  const RankBytes bytes = rank_bytes(model_, {0, 8}, Shard(model_.h), start.cache_types, 1, 1, 0);
+  const std::uint64_t once = bytes.cache(256) + bytes.buffers + bytes.weights, twice = once + bytes.weights;
+  const auto packed = [&](std::uint64_t available, bool to_memory) {
+    std::vector<wire::Hello> hellos{{1, "", "small", "", {}, available, 1, 0}};
+    hellos[0].fetches_to_memory = to_memory ? 1 : 0;
+    plan_packing(models, start, hellos, true);
+    EXPECT_TRUE(plan_memory(models, start, hellos).empty() || !to_memory);
+    return start.pipelines[0].packed[0] == static_cast<std::uint8_t>(wire::Packed::kAll);
+  };
+  EXPECT_TRUE(packed(twice, true));
+  EXPECT_FALSE(packed(twice - 1, true)) << "then they are computed as they are";
+  EXPECT_TRUE(packed(once, false));
+  EXPECT_FALSE(packed(once, true));
+  EXPECT_FALSE(packed(once - 1, false)) << "read from disk";
+  EXPECT_THROW(packed(once - 1, true), UsageError) << "there is nothing to read them from";
+}
+
 /// A rank whose device computes its first layers alone.
 class DevicePlan : public testing::Test {
  protected:

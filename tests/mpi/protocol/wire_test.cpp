@@ -57,6 +57,7 @@ TEST(Wire, Hello_roundTrips) {
                 1,
                 1u << 29,
                 1,
+                1,
                 "no driver"};
   const Hello back = decode_hello(encode(m));
   EXPECT_EQ(back.version, m.version);
@@ -76,6 +77,7 @@ TEST(Wire, Hello_roundTrips) {
   EXPECT_EQ(back.device_is_unified, 1);
   EXPECT_EQ(back.device_bytes, m.device_bytes);
   EXPECT_EQ(back.device_drafts, 1);
+  EXPECT_EQ(back.fetches_to_memory, 1);
   EXPECT_EQ(back.no_device, m.no_device);
 }
 
