@@ -104,6 +104,8 @@ def collect(made, names):
         f'Dir::Cache::archives={made.packages}', *names)
     shutil.rmtree(made.packages / 'partial')
     (made.packages / 'lock').unlink(missing_ok=True)
+    if not any(made.packages.glob('*.deb')):
+        raise EmulationError('apt-get has downloaded no packages; run: apt-get update')
     index = []
     for path in sorted(made.packages.glob('*.deb')):
         index += [run('dpkg-deb', '-f', path).strip(), f'Filename: ./{path.name}', f'Size: {path.stat().st_size}',

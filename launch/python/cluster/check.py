@@ -8,7 +8,7 @@ import sys
 from common import as_root, places
 from common.problem import Problem
 
-from . import facts, hostfile, network
+from . import facts, hostfile, network, slurm
 
 MPIRUN_S = 20
 MENDED = {'packages', 'program', 'unknown key', 'key'}  # kinds of faults, by setup
@@ -16,10 +16,11 @@ MARK = 'started-by-mpirun'
 
 
 class Cluster:
-    """The machines of a host file, and this one (`head`), as far as they were asked."""
+    """The machines of a host file, or the nodes of a Slurm job, and this one (`head`), as far as they were asked."""
 
     def __init__(self, path):
-        self.hosts, self.settings = hostfile.read(path), hostfile.Settings(path)
+        self.is_slurm = slurm.is_meant(path)
+        self.hosts, self.settings = slurm.read() if self.is_slurm else (hostfile.read(path), hostfile.Settings(path))
         self.here = hostfile.Host('this machine')
         self.here.is_here = True
         self.facts, self.head, self.faults = [], None, []
@@ -56,10 +57,11 @@ class Cluster:
     def stops(self):
         return [fault for fault in self.faults if fault.stops]
 
-    def mpirun(self, program, ranks=None):
+    def mpirun(self, program, mpirun_words=None):
         """The command that starts a program on all machines."""
-        return ['mpirun', '--hostfile', str(self.settings.hostfile), '--map-by', 'node', '--bind-to', 'none', '-np',
-                str(ranks or len(self.hosts)), *self.settings.mpirun_words(), *program]
+        where = [] if self.is_slurm else ['--hostfile', str(self.settings.hostfile)]
+        return ['mpirun', *where, '--map-by', 'node', '--bind-to', 'none', '-np', str(len(self.hosts)),
+                *(mpirun_words or self.settings.mpirun_words()), *program]
 
     def try_mpirun(self):
         """The faults of an mpirun that starts next to nothing everywhere."""

@@ -20,11 +20,11 @@ PROGRAM = '.local/lib/yamata'  # below a home: a folder for each kind of machine
 
 
 class Host:
-    """A machine. `address` is what ssh connects to: a name or number. `is_here`: this machine."""
+    """A machine. `address` is what ssh connects to: a name or number. `is_here`: this machine; `by_srun`: entered by Slurm, not ssh."""
 
     def __init__(self, name, address=None, user=None, port=None):
         self.name, self.given_address, self.user, self.port = name, address, user, port
-        self.address, self.is_here = address or name, False
+        self.address, self.is_here, self.by_srun = address or name, False, False
 
     def entry(self):
         """Its part of a configuration of ssh."""
@@ -136,10 +136,15 @@ def program_words():
     return ['sh', '-c', script, 'yamata']
 
 
+def config_words(config):
+    """For ssh; None: the person's own."""
+    return ['-F', str(config)] if config else ['-o', 'BatchMode=yes']
+
+
 def resolve(hosts, config):
     """Finds each host's address, user and port, as ssh does, and which one is this machine."""
     for host in hosts:
-        said = subprocess.run(['ssh', '-G', '-F', str(config), host.name], capture_output=True, text=True).stdout.splitlines()
+        said = subprocess.run(['ssh', '-G', *config_words(config), host.name], capture_output=True, text=True).stdout.splitlines()
         found = dict(line.split(' ', 1) for line in said if line.startswith(('hostname ', 'port ', 'user ')))
         host.address, host.user = found.get('hostname', host.name), found.get('user', getpass.getuser())
         host.port = int(found.get('port', 22))

@@ -1,7 +1,6 @@
 # What launch/cluster asks a machine: lines NAME=VALUE. It changes nothing. Its first line shows that nothing else is said before it.
 echo yamata-probe=1
 lib="$HOME/.local/lib/yamata/$(uname -m)"
-cache="${XDG_CACHE_HOME:-$HOME/.cache}"
 say() { printf '%s=%s\n' "$1" "$2"; }
 say hostname "$(hostname 2>/dev/null || cat /proc/sys/kernel/hostname)"
 say machine "$(uname -m)"
@@ -42,7 +41,7 @@ say addresses "$(hostname -I 2>/dev/null)"
 say routes "$(awk 'NR > 1 && $3 == "00000000" { printf "%s/%s/%s ", $1, $2, $8 }' /proc/net/route)"
 say tcp "$(cat /proc/sys/net/ipv4/tcp_congestion_control 2>/dev/null)"
 say time "$(date +%s)"
-say cache_kib "$(du -sk "$cache/yamata" 2>/dev/null | cut -f 1)"
-say models "$(ls "$cache/yamata/weights" 2>/dev/null | wc -l)"
+say fetched "$("$lib/yamata" fetch 2>/dev/null | awk '$3 ~ /^[0-9]+$/ {
+  size = $2 " of " $3; for (i = 1; i <= 5; i++) sub(/^ *[^ ]+ */, ""); printf "%s (%s MiB), ", $0, size }')"
 say leftovers "$(cat /proc/[0-9]*/comm 2>/dev/null | grep -c -x -e yamata -e yamata-guard -e orted)"
 say end yes

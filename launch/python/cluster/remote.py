@@ -4,6 +4,8 @@ import subprocess
 
 from common.progress import Progress
 
+from . import hostfile
+
 MOST_AT_ONCE = 32
 
 
@@ -19,7 +21,11 @@ NOTICES_LOSS = '-o', 'ServerAliveInterval=2', '-o', 'ServerAliveCountMax=3'
 
 
 def command_for(host, config, words, options=()):
-    return words if host.is_here else ['ssh', '-T', '-F', str(config), *options, host.name, *words]
+    if host.is_here:
+        return words
+    if host.by_srun:
+        return ['srun', '--overlap', '--quiet', '--nodes=1', '--ntasks=1', f'--nodelist={host.name}', *words]
+    return ['ssh', '-T', *hostfile.config_words(config), *options, host.name, *words]
 
 
 def run(host, config, script, limit_s, data=None, options=()):

@@ -1,22 +1,24 @@
 """launch/cluster status: what is on the machines."""
+from common import places
+
 from . import check
 
-COLUMNS = ['machine', 'ssh', 'system', 'Open MPI', 'program', 'cores', 'memory GiB', 'free GiB', 'disk GiB', 'models', 'kept GiB',
-           'running']
+COLUMNS = ['machine', 'ssh', 'system', 'Open MPI', 'program', 'cores', 'memory (GiB)', 'free memory', 'free disk', 'processes']
 
 
 def gib(kib):
     return f'{int(kib) / (1 << 20):.1f}' if kib.isdigit() else '?'
 
 
-def row(its, identity):
+def row(its, identity, is_slurm):
     host = its.host
+    where = 'here' if host.is_here else 'by srun' if host.by_srun else host.named_for_ssh()
     if not its.values:
-        return [host.name, host.named_for_ssh(), its.fault.what]
+        return [host.name, where, its.fault.what]
     program = 'none' if not its['runs'].startswith('yamata') else 'the same' if its['program'] == identity else 'another'
-    return [host.name, 'here' if host.is_here else host.named_for_ssh(), f'{its["release"]} {its["machine"]}', its['openmpi'] or 'none',
-            program, its['cores'], gib(its['memory_kib']), gib(its['available_kib']), gib(its['home_free_kib']), its['models'],
-            gib(its['cache_kib'] or '0'), its['leftovers']]
+    program = str(places.program()) if is_slurm else program
+    return [host.name, where, f'{its["release"]} {its["machine"]}', its['openmpi'] or 'none', program, its['cores'],
+            gib(its['memory_kib']), gib(its['available_kib']), gib(its['home_free_kib']), its['leftovers']]
 
 
 def text_of(rows):
@@ -31,5 +33,8 @@ def status(path):
     cluster = check.Cluster(path)
     cluster.ask()
     identity = check.identity()
-    print(text_of([COLUMNS, *(row(its, identity) for its in cluster.facts)]))
+    print(text_of([COLUMNS, *(row(its, identity, cluster.is_slurm) for its in cluster.facts)]))
+    for its in cluster.facts:
+        if its['fetched']:
+            print(f'{its.host.name} keeps layers of: {its["fetched"].strip(" ,")}')
     return 0 if all(its.values for its in cluster.facts) else 1

@@ -1,7 +1,7 @@
 """What a job is started with, by the flags of a script."""
 import shlex
 
-from cluster import hostfile
+from cluster import hostfile, slurm
 from common.problem import Problem
 
 from . import engine, job, machines, start_checks
@@ -13,6 +13,8 @@ def reach(flags):
     if flags.ssh_config:
         start_checks.require_file(flags.ssh_config, "a configuration of ssh")
         return program, flags.ssh_config, {}
+    if slurm.is_meant(flags.hostfile):
+        return program, None, slurm.parameters()
     settings = hostfile.Settings(flags.hostfile) if flags.hostfile else None
     if settings is None or not settings.is_there:
         return program, None, {}

@@ -4,8 +4,8 @@ import pathlib
 import shutil
 import socket
 import stat
-import subprocess
 
+from cluster import slurm
 from common import places
 from common.files import reading
 from common.problem import Problem
@@ -13,14 +13,13 @@ from common.problem import Problem
 from . import machines as its
 from .security import is_address, is_loopback
 
-OF_SLURM = 'slurm'  # a host file of this name: the nodes of the Slurm job
 LAUNCHERS = {'OMPI_COMM_WORLD_SIZE': 'mpirun', 'PMI_RANK': 'mpirun', 'PMIX_RANK': 'mpirun', 'SLURM_STEP_ID': 'srun'}
 
 
 def refuse_launchers(environment):
     """mpirun and srun start ranks; this starts mpirun itself."""
     for name, launcher in LAUNCHERS.items():
-        if name in environment:
+        if name in environment and environment[name] not in slurm.SHELLS:
             raise Problem(f'{launcher} has started this; start it alone, and give it --hostfile or --ranks')
 
 
@@ -49,9 +48,8 @@ def identity(path):
 
 def machines(path):
     """Those of a host file, or of the Slurm job."""
-    if path == OF_SLURM and 'SLURM_JOB_NODELIST' in os.environ:
-        text = nodes_of_slurm()
-        os.environ['SLURM_OVERLAP'] = '1'  # steps of the next engine may begin while those of a lost one are still ending
+    if slurm.is_meant(path):
+        text = ''.join(f'{name}\n' for name in slurm.nodes())
     else:
         require_file(path, 'a host file')
         with reading(path, 'check its permissions', 1):
@@ -60,15 +58,6 @@ def machines(path):
     if not found:
         raise Problem(f'{path} names no machine; write a name per line')
     return found
-
-
-def nodes_of_slurm():
-    """A line each."""
-    try:
-        return subprocess.run(['scontrol', 'show', 'hostnames', os.environ['SLURM_JOB_NODELIST']], capture_output=True, text=True,
-                              check=True).stdout
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise Problem(f'scontrol does not tell the nodes of this Slurm job ({error}); name a host file') from None
 
 
 def keys(path):

@@ -53,7 +53,7 @@ class Weights(OnMachines):
         self.assertEqual(first[0], 0)
         self.assertGreater(min(first[1:]), 100_000)
         self.assertEqual(second, [0, 0, 0])
-        self.assertIn('1 ', self.run_here('status hosts'))
+        self.assertRegex(self.run_here('status hosts'), r'(?m)^n1 keeps layers of: .*tales-target.* \([1-9] of [0-9]+ MiB\)$')
 
     def test_lost_power_amid_it(self):
         job = self.start()
