@@ -11,22 +11,25 @@ def say(text):
 
 
 class Setup:
-    """`yes`: nothing is asked. `only_shows`: nothing is done."""
+    """`yes`: nothing is asked. `only_shows`: nothing is done, as if there is nobody to ask."""
 
     def __init__(self, path, yes, only_shows):
         self.cluster = check.Cluster(path)
-        self.yes, self.only_shows, self.failed = yes, only_shows, []
+        self.cannot_ask = not (yes or only_shows or sys.stdin.isatty())
+        self.yes, self.only_shows, self.failed = yes, only_shows or self.cannot_ask, []
 
     def run(self):
         """Returns the exit code."""
         self.cluster.ask()
-        self.enter_all()
+        enters = self.enter_all()
         plan = self.plan()
         if plan and not self.only_shows:
             self.agree('go on?')
             self.install(plan)
             self.cluster.ask()
-        if self.only_shows:
+        if self.cannot_ask and (enters or plan):
+            raise Problem('nothing was changed, for there is no terminal to ask; --yes agrees to all of it')
+        if self.only_shows and not self.cannot_ask:
             say('nothing was changed')
             return 0
         return self.finish()
@@ -35,8 +38,6 @@ class Setup:
         """Raises Problem if the person does not."""
         if self.yes:
             return
-        if not sys.stdin.isatty():
-            raise Problem('there is no terminal to ask; --yes agrees to all of it')
         print(f'{question} [Y/n] ', end='', file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() not in ('', 'y', 'yes'):
             raise Problem('nothing more was changed')
@@ -46,7 +47,7 @@ class Setup:
         return [by_name[fault.machine] for fault in self.cluster.faults if fault.kind in kinds and fault.machine in by_name]
 
     def enter_all(self):
-        """Keys, so that ssh enters each machine without questions."""
+        """Keys, so that ssh enters each machine without questions; whether there were any to add."""
         unknown = self.of_kind('unknown key')
         if unknown and self.know(unknown):
             self.cluster.ask()
@@ -65,6 +66,7 @@ class Setup:
                 self.failed += [fault] if fault else []
         if closed and not self.only_shows:
             self.cluster.ask()
+        return bool(unknown or closed)
 
     def know(self, hosts):
         """Adds the host keys of machines that are new here, after they were shown; whether there are any."""
