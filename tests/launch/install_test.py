@@ -85,6 +85,10 @@ class Installed(unittest.TestCase):
         code = 'import sys; sys.path.insert(0, sys.argv[1]); from serving import page; print(len(page.Page().text))'
         self.assertGreater(int(output(sys.executable, '-c', code, self.data / 'launch/python', env=self.environment)), 30000)
 
+    def test_what_machines_of_a_cluster_run_is_there(self):
+        own = {path.name for path in (ROOT / 'launch/python/cluster').iterdir() if path.suffix in ('.sh', '.pl')}
+        self.assertEqual({path.name for path in (self.data / 'launch/python/cluster').iterdir()} & own, own)
+
     def test_each_command_and_script_has_a_man_page(self):
         pages = {path.name for path in (self.share / 'man/man1').iterdir()}
         commands = {f'yamata-{command}' for command in self.commands}
