@@ -209,15 +209,28 @@ struct StoreOp {
 };
 
 /// Each row picks the visible cells with the highest scores, of equal ones the first: as many as there are in its `picked`, in position
-/// order. A cell's score is the sum of weight * max(0, query . key) over the heads of an index, in their order. Divided by rows.
+/// order. A cell's score is the sum of weight * max(0, query . key) over the heads of an index, in their order. With `blocks`, `visible`
+/// are the last cells of whole blocks, the key of each is its block's, and all cells of picked blocks are picked, and then those after the
+/// last whole block. Divided by rows.
 struct PickOp {
   const float* q;        ///< [rows][heads][dim]
-  const float* weights;  ///< [rows][heads]
+  const float* weights;  ///< [rows][heads], or with `same_weights` [heads]
   std::int64_t rows, heads, dim;
   std::span<const std::int32_t> const* visible;  ///< [rows], position order
   std::span<const std::int32_t> const* picked;   ///< [rows]: where the picked cells are written, one row after another
   void* const* cache;                            ///< of one head: [cell][dim]
   TensorType type;                               ///< as in StoreOp
+  bool same_weights = false;                     ///< of all rows
+  /// [rows]: all cells that a row sees, of which the first `block` are the first block; null: blocks of one cell.
+  std::span<const std::int32_t> const* blocks = nullptr;
+  std::int64_t block = 1;  ///< cells
+
+  /// Of which cells it picks.
+  std::span<const std::int32_t> const* all() const { return blocks ? blocks : visible; }
+  /// Cells of a row after the last whole block.
+  std::int64_t tail(std::int64_t row) const { return std::ssize(all()[row]) - std::ssize(visible[row]) * block; }
+  std::int64_t weight_row() const { return same_weights ? 0 : heads; }
+  std::int64_t weight_count() const { return same_weights ? heads : rows * heads; }
 
   /// Of all rows together.
   std::int64_t picks() const {
@@ -227,6 +240,15 @@ struct PickOp {
   }
   /// The memory of `picked`.
   std::int32_t* to() const { return const_cast<std::int32_t*>(picked[0].data()); }
+};
+
+/// The mean of the keys of each row's cells: their sum in the order of the cells, times 1 / their number. Divided by rows.
+struct PoolOp {
+  std::span<const std::int32_t> const* cells;  ///< [rows], of one size
+  std::int64_t rows, dim;
+  void* const* cache;  ///< of one head: [cell][dim]
+  TensorType type;     ///< as in StoreOp
+  float* out;          ///< [rows][dim]
 };
 
 /// Attention over the visible cells of each row. Divided by rows, heads, and segments of cells.
@@ -313,6 +335,6 @@ struct BarrierOp {
 
 using Op = std::variant<EmbedOp, LinearOp, StoreOp, AttentionOp, AttentionPartOp, MergeAttentionOp, GatherOp, AllGatherOp, ReadOp, PackOp,
                         NormOp, ResizeOp, AddOp, RouterOp, ScaleOp, HighestOp, BarrierOp, StateInputsOp, DeltaRuleOp, ScanOp,
-                        GatedConvolutionOp, HeadGateOp, UngateOp, PickOp>;
+                        GatedConvolutionOp, HeadGateOp, UngateOp, PickOp, PoolOp>;
 
 }  // namespace yamata

@@ -123,9 +123,9 @@ std::vector<double> layer_costs(const gguf::File& file, const Hyperparameters& h
       return work.cache_bytes_per_token * seen * (text - seen / 2);
     };
     if (layer.picked == 0) return read(layer.window);
-    const double index =
-        layer.index_heads > 0 ? static_cast<double>(layer.index_dim) / static_cast<double>(h.head_dim + layer.index_dim) : 0;
-    return index * read(0) + (1 - index) * read(layer.picked);
+    const double cell = static_cast<double>(h.is_latent() ? h.head_dim : 2 * h.kv_heads * h.head_dim);  // numbers
+    const double index = layer.index_heads > 0 ? static_cast<double>(layer.index_dim) / (cell + static_cast<double>(layer.index_dim)) : 0;
+    return index * read(0) / static_cast<double>(std::max<std::int64_t>(1, layer.index_block)) + (1 - index) * read(layer.picked);
   };
   std::vector<double> cost;
   for (std::int64_t i = 0; i < h.layers; ++i) {

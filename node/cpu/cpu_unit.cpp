@@ -293,6 +293,8 @@ void CpuUnit::run(const AttentionOp& op, int thread) { attention_.run(op, thread
 
 void CpuUnit::run(const PickOp& op, int thread) { picks_.run(op, thread, pool_); }
 
+void CpuUnit::run(const PoolOp& op, int thread) { pool_keys(op, thread_share(op.rows, thread, threads())); }
+
 void CpuUnit::run(const AttentionPartOp& op, int thread) { attention_.run(op, thread); }
 
 void CpuUnit::run(const MergeAttentionOp& op, int thread) { attention_.run(op, thread); }

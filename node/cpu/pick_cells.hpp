@@ -6,6 +6,7 @@
 
 #include "node/cpu/kernels/kernels.hpp"
 #include "node/cpu/thread_pool.hpp"
+#include "node/cpu/thread_share.hpp"
 #include "node/op.hpp"
 
 namespace yamata {
@@ -31,8 +32,12 @@ class PickCells {
   std::vector<std::vector<std::uint32_t>> keys_;  // [thread]: the scores of a row in the order of numbers
 };
 
-/// Writes the cells with the highest scores, `count` of them, in the order of the list; of equal scores the first. `keys`: memory.
-void pick_highest(std::span<const float> scores, std::span<const std::int32_t> cells, std::int64_t count, std::vector<std::uint32_t>& keys,
-                  std::int32_t* out);
+/// Writes the cells of the blocks with the highest scores, `count` of them, in the order of the list; of equal scores the first. `cells`:
+/// `block` of them for each score. `keys`: memory.
+void pick_highest(std::span<const float> scores, std::span<const std::int32_t> cells, std::int64_t block, std::int64_t count,
+                  std::vector<std::uint32_t>& keys, std::int32_t* out);
+
+/// Some rows of a PoolOp.
+void pool_keys(const PoolOp& op, ThreadShare rows);
 
 }  // namespace yamata

@@ -143,15 +143,17 @@ int OpCutter::label_of(const AttentionOp& op) {
 void OpCutter::cut_op(const PickOp& op) {
   const Cut rows = cut_of(op.rows, 1, shares_.of(UnitShares::kOther));
   const auto floats = [&](std::int64_t width) { return static_cast<std::size_t>(op.rows * width) * sizeof(float); };
-  access(std::array{UnitAccess::whole(op.q, floats(op.heads * op.dim), false), UnitAccess::whole(op.weights, floats(op.heads), false),
+  access(std::array{UnitAccess::whole(op.q, floats(op.heads * op.dim), false),
+                    UnitAccess::whole(op.weights, static_cast<std::size_t>(op.weight_count()) * sizeof(float), false),
                     UnitAccess::whole(op.cache, sizeof(void*), false),
                     UnitAccess::whole(op.to(), static_cast<std::size_t>(op.picks()) * sizeof(std::int32_t), true)});
   for (std::size_t unit = 0; unit < units_.size(); ++unit) {
     if (rows.count(unit) == 0) continue;
     PickOp part = op;
     part.rows = rows.count(unit);
-    part.q += rows.at[unit] * op.heads * op.dim, part.weights += rows.at[unit] * op.heads;
+    part.q += rows.at[unit] * op.heads * op.dim, part.weights += rows.at[unit] * op.weight_row();
     part.visible += rows.at[unit], part.picked += rows.at[unit];
+    if (op.blocks) part.blocks += rows.at[unit];
     lists_[unit].push_back(part);
   }
 }

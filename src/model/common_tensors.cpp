@@ -20,7 +20,8 @@ bool norms_own_keys(const LayerSpec& spec) { return norms_heads(spec) && !spec.r
 /// All heads have weights together: of one norm of them all, or of a norm each.
 bool norms_tokens(const LayerSpec& spec) { return spec.qk_norm == QkNorm::kToken || spec.qk_norm == QkNorm::kEachHead; }
 bool is_latent(const LayerSpec& spec) { return spec.latent_rank > 0; }
-bool has_index(const LayerSpec& spec) { return spec.index_heads > 0; }
+bool has_index(const LayerSpec& spec) { return spec.index_heads > 0 && spec.index_block == 0; }
+bool has_block_index(const LayerSpec& spec) { return spec.index_heads > 0 && spec.index_block > 0; }
 bool has_own_keys(const LayerSpec& spec) { return attends(spec) && spec.latent_rank == 0 && !spec.reads_cache; }
 bool has_own_values(const LayerSpec& spec) { return has_own_keys(spec) && !spec.values_from_keys; }
 bool has_query_rank(const LayerSpec& spec) { return spec.query_rank > 0; }
@@ -117,6 +118,10 @@ constexpr TensorRow kTensors[] = {
     vector(kIndexNorm, "indexer.k_norm.weight", kIndexDim, has_index),
     vector(kIndexNormBias, "indexer.k_norm.bias", kIndexDim, has_index),
     matrix(kIndexWeights, "indexer.proj.weight", kIndexHeads, kDim, has_index),
+    matrix(kIndexQ, "indexer.q_proj.weight", kIndexQueries, kDim, has_block_index),
+    vector(kIndexQueryNorm, "indexer.q_norm.weight", kIndexDim, has_block_index),
+    matrix(kIndexK, "indexer.k_proj.weight", kIndexDim, kDim, has_block_index),
+    vector(kIndexNorm, "indexer.k_norm.weight", kIndexDim, has_block_index),
     matrix(kRuleQueries, "attn_qkv.weight", kStateKeys, kDim, has_delta_rule, Fusion::kState, "attn_qkv.weight"),
     matrix(kRuleKeys, "attn_qkv.weight", kStateKeys, kDim, has_delta_rule, Fusion::kState, "attn_qkv.weight"),
     matrix(kRuleValues, "attn_qkv.weight", kStateValues, kDim, has_delta_rule, Fusion::kState, "attn_qkv.weight"),

@@ -5,14 +5,17 @@ namespace yamata {
 
 using enum TensorRole;
 
-/// Queries beside the gates of their heads, keys and values.
-void LayerOps::add_gated_queries(const WeightSet& w, LinearOp input) {
+/// Queries beside the gates of their heads, keys and values; and the layer's index, if it has one.
+void LayerOps::add_gated_queries(const LayerSpec& spec, const WeightSet& w, const LayerCache& cache, LinearOp input) {
   input.parts = {{{.weight = &w.matrix(kQ), .y = buffers_.convolved.data()},
                   {.weight = &w.matrix(kK), .y = buffers_.k.data()},
                   {.weight = &w.matrix(kV), .y = buffers_.v.data()}}};
+  if (spec.index_heads > 0) input.parts[3] = {.weight = &w.matrix(kIndexK), .y = buffers_.index_k.data()};
+  if (spec.index_heads > 0 && cache.picked) input.parts[4] = {.weight = &w.matrix(kIndexQ), .y = buffers_.index_q.data()};
   ops_.push_back(input);
   ops_.push_back(UngateOp{
       .x = buffers_.convolved.data(), .rows = input.rows, .heads = shard_.query_heads(), .dim = h_.head_dim, .out = buffers_.q.data()});
+  if (spec.index_heads > 0) add_block_index(spec, w, cache, input.rows);
 }
 
 void LayerOps::add_gate(std::int64_t rows) {

@@ -31,6 +31,7 @@ enum class TensorRole {
   kKeyUp,
   kValueUp,
   kIndexQ,
+  kIndexQueryNorm,
   kIndexK,
   kIndexNorm,
   kIndexNormBias,

@@ -210,6 +210,7 @@ LayerSpec Hyperparameters::layer_at(std::int64_t index) const {
   if (spec.recurrent()) spec.output_gate = false;
   if (spec.alone && spec.mixer != Mixer::kNone) spec.feeds = false, spec.experts = 0;
   if (index >= layers) spec.picked = 0;  // a layer that only guesses sees all tokens
+  if (spec.recurrent() || (at < sparse.size() && !sparse[at])) spec.picked = 0;
   if (spec.picked == 0 || (at < indexed.size() && !indexed[at])) spec.index_heads = 0;
   spec.reads_cache = cache_layer(index) != index;
   spec.values_from_keys = at < tied_values.size() && tied_values[at] && !spec.reads_cache;

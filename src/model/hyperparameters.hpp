@@ -46,6 +46,7 @@ struct Hyperparameters {
   std::int64_t expert_period = 1;                               ///< of this many layers, only the last has experts
   StateShape state;                                             ///< of layers with states
   std::vector<Mixer> mixers;                                    ///< by layer; empty: all have attention
+  std::vector<bool> sparse;                                     ///< which layers have sparse attention; empty: all, if the model has it
   std::vector<bool> indexed;                                    ///< with sparse attention, which layers have an index; empty: all
   RopeScaling rope;
   float embedding_scale = 1, logit_scale = 1, logit_softcap = 0;

@@ -62,7 +62,7 @@ void LayerOps::add_layer(const LayerSpec& spec, const WeightSet& w, const LayerC
     return add_feed_forward(spec, w, rows);
   }
   spec.latent_rank > 0 ? add_latent_heads(spec, w, cache, input, rows)
-  : spec.output_gate   ? add_gated_queries(w, input)
+  : spec.output_gate   ? add_gated_queries(spec, w, cache, input)
                        : add_own_heads(spec, w, input);
   if (spec.qk_norm == QkNorm::kEachHead || (spec.qk_norm == QkNorm::kHead && h_.padding > 0)) {
     add_head_norm(spec, buffers_.q.data(), rows, shard_.rows(Extent::kQueries), w.vector(kQNorm));

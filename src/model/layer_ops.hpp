@@ -3,6 +3,7 @@
 #include <span>
 #include <vector>
 
+#include "src/model/key_blocks.hpp"
 #include "src/model/run_buffers.hpp"
 #include "src/model/weights.hpp"
 
@@ -20,6 +21,7 @@ struct LayerCache {
   // Of sparse attention: the keys of the layer's index, and, where a row sees more cells than it picks, the cells that rows pick.
   void* const* index = nullptr;
   std::span<const std::int32_t> const* picked = nullptr;
+  const KeyBlocks* blocks = nullptr;  ///< if the index has blocks
   // Keys and values that pass to another stage: [rows][kv heads of all members][head_dim], before RoPE; null: none.
   float *passed_k = nullptr, *passed_v = nullptr;
   // Per-layer embeddings: this layer's, and memory for their gates, both with rows `input_stride` floats apart.
@@ -96,7 +98,7 @@ class LayerOps {
   void add_head_norm(const LayerSpec& spec, float* x, std::int64_t rows, Interval own, const float* weight);
   void pad_heads(std::int64_t rows);
   bool stores_other_queries() const { return h_.is_latent() || h_.padding > 0; }
-  void add_gated_queries(const WeightSet& weights, LinearOp input);
+  void add_gated_queries(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, LinearOp input);
   void add_gate(std::int64_t rows);
   LinearOp rule_products(const LayerSpec& spec, const WeightSet& weights, LinearOp input) const;
   StateInputsOp state_inputs(const WeightSet& weights, const LayerCache& cache) const;
@@ -108,6 +110,8 @@ class LayerOps {
   void add_state_out(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows, const float* norm = nullptr);
   void add_latent_heads(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, LinearOp input, std::int64_t rows);
   void add_index(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, std::int64_t rows);
+  StoreOp index_store(const LayerSpec& spec, const LayerCache& cache, std::int64_t rows) const;
+  void add_block_index(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, std::int64_t rows);
   void add_values(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);
   void add_dense(const LayerSpec& spec, const WeightSet& weights, LinearOp input, std::int64_t rows);
   void add_experts(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);

@@ -63,7 +63,7 @@ double mean_cell_bytes(const Hyperparameters& h, CacheTypes types, std::int64_t 
   if (!h.varies() && !h.is_sparse())
     return static_cast<double>(KvStore::bytes_for(whole.cache_shape(1), tokens, types) / static_cast<std::size_t>(tokens));
   const std::size_t all = cell_bytes(h, {0, h.layers}, whole, types, false) + cell_bytes(h, {0, h.layers}, whole, types, true);
-  return static_cast<double>(all) / static_cast<double>(h.layers);
+  return static_cast<double>(all) / static_cast<double>(attending_layers(h, {0, h.layers}));
 }
 
 }  // namespace yamata

@@ -45,7 +45,7 @@ std::vector<CachedLayer> cached_layers(const Hyperparameters& h, LayerRange laye
 /// Bytes of a token's keys and values in a stage's layers with a sliding window, or in those without.
 std::size_t cell_bytes(const Hyperparameters& h, LayerRange layers, const Shard& shard, CacheTypes types, bool windowed);
 
-/// The same in a layer of the model, in the mean over `tokens`.
+/// The same in a layer of the model with attention, in the mean over `tokens`.
 double mean_cell_bytes(const Hyperparameters& h, CacheTypes types, std::int64_t tokens);
 
 }  // namespace yamata

@@ -57,6 +57,7 @@ struct LayerSpec {
   std::int64_t index_heads = 0;  ///< query heads of the layer's index; 0: it attends to what the last layer before it with an index picked
   std::int64_t index_dim = 0;    ///< of each, and of a token's only key
   RopeKind index_rope = RopeKind::kNeox;
+  std::int64_t index_block = 0;  ///< consecutive tokens that have a key together and are picked together; 0: each has its own
 
   Mixer mixer = Mixer::kAttention;
   bool alone = false;         ///< a layer has either a mixer or a feed-forward

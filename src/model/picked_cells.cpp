@@ -4,13 +4,18 @@
 
 namespace yamata {
 
+/// How many of so many cells a row attends to.
+std::size_t PickedCells::attended(std::size_t seen) const {
+  const auto most = static_cast<std::size_t>(most_), block = static_cast<std::size_t>(block_);
+  return std::min(seen / block, most / block) * block + seen % block;
+}
+
 void PickedCells::place(std::span<const std::span<const CellId>> visible, CellId* memory) {
   rows_.clear();
   visible_ = visible, memory_ = memory;
-  const auto most = static_cast<std::size_t>(most_);
-  if (most == 0 || std::ranges::none_of(visible, [&](const auto& cells) { return cells.size() > most; })) return;
+  if (most_ == 0 || std::ranges::all_of(visible, [&](const auto& cells) { return attended(cells.size()) == cells.size(); })) return;
   for (const auto& cells : visible) {
-    const std::size_t count = std::min(cells.size(), most);
+    const std::size_t count = attended(cells.size());
     rows_.emplace_back(memory, count);
     memory += count;
   }

@@ -9,11 +9,12 @@ namespace yamata {
 
 class PickedCells {
  public:
-  /// `most`: cells that a row attends to; 0: all that it sees.
-  explicit PickedCells(std::int64_t most) : most_(most) {}
+  /// `most`: cells that a row attends to; 0: all that it sees. With blocks of more than one cell, it attends to as many whole blocks, and
+  /// to the cells after the last one.
+  explicit PickedCells(std::int64_t most, std::int64_t block = 1) : most_(most), block_(block) {}
 
   /// Before a run: whether a row sees more cells than it attends to, and then where those that rows pick are written: in `memory`,
-  /// [rows][most], one row after another. Both must outlive the run.
+  /// [rows][most + block - 1], one row after another. Both must outlive the run.
   void place(std::span<const std::span<const CellId>> visible, CellId* memory);
   /// [rows]; null: all rows attend to all that they see.
   const std::span<const CellId>* rows() const { return rows_.empty() ? nullptr : rows_.data(); }
@@ -25,7 +26,9 @@ class PickedCells {
   void take_places(std::span<const float> places);
 
  private:
-  std::int64_t most_;
+  std::size_t attended(std::size_t seen) const;
+
+  std::int64_t most_, block_;
   CellId* memory_ = nullptr;
   std::span<const std::span<const CellId>> visible_;
   std::vector<std::span<const CellId>> rows_;

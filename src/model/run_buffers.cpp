@@ -27,6 +27,7 @@ void for_each_buffer(Buffers& b, const StageBuffers& sizes, std::int64_t rows, s
   use(b.index_k, rows, sizes.index_k);
   use(b.index_weights, rows, sizes.index_weights);
   use(b.picked, rows, sizes.picked);
+  use(b.block_angles, rows, sizes.block_angles);
   use(b.gate, rows, sizes.gate);
   use(b.up, rows, sizes.up);
   use(b.normed, rows, sizes.normed);

@@ -28,6 +28,7 @@ class RunBuffers {
   FloatBuffer router{unit_};                       // [rows][experts], then [rows] of the shared expert
   FloatBuffer choice{unit_};                       // weights, pairs, tokens, chosen: [rows][experts used] each
   FloatBuffer angles{unit_};                       // [ropes][rows][rotary_dim/2][2]
+  FloatBuffer block_angles{unit_};                 // of blocks of an index that end with rows: [rows][rotary_dim/2][2]
   FloatBuffer query_scales{unit_};                 // [rows]
   FloatBuffer chosen{unit_, kOwn}, logits{unit_};  // [logit_rows][dim], [logit_rows][vocabulary]
   FloatBuffer highest{unit_};                      // Highest: [units][logit_rows]
@@ -38,7 +39,7 @@ class RunBuffers {
   FloatBuffer layer_inputs{unit_};                 // per-layer embeddings: [rows][layers from this stage on][input_dim]
   FloatBuffer layer_gates{unit_, kOwn};            // the same
   FloatBuffer passed{unit_};                       // keys, then values of each layer that another stage shares
-  FloatBuffer ones{unit_};                         // weights of a norm
+  FloatBuffer ones{unit_};                         // weights of a norm or of an index
   FloatBuffer suppressed{unit_};                   // [vocabulary here]: 0, or minus infinity
 };
 

@@ -18,8 +18,8 @@ struct StageBuffers {
   std::int64_t q = 0, k = 0, v = 0, attention = 0, gate = 0, up = 0;
   std::int64_t cell_q = 0, cell_k = 0, cell_v = 0;  ///< heads in the size that they have in the cache, where they have another in products
   std::int64_t low_queries = 0, head_pairs = 0;     ///< of latent attention; numbers of the pairs of tokens and heads
-  std::int64_t index_q = 0, index_k = 0, index_weights = 0, picked = 0;               ///< of sparse attention
-  std::int64_t convolved = 0, convolved_gate = 0, state_gates = 0, state_inputs = 0;  ///< of recurrent layers
+  std::int64_t index_q = 0, index_k = 0, index_weights = 0, picked = 0, block_angles = 0;  ///< of sparse attention
+  std::int64_t convolved = 0, convolved_gate = 0, state_gates = 0, state_inputs = 0;       ///< of recurrent layers
   std::int64_t normed = 0;                         ///< input of attention or feed-forward, if its norm is a separate operation
   std::int64_t ffn_input = 0;                      ///< the same of a feed-forward that is parallel to attention; or of latent experts
   std::int64_t branch = 0;                         ///< what is added to the residual stream, if other operations come before that
@@ -33,7 +33,7 @@ struct StageBuffers {
   std::int64_t passed = 0;                           ///< keys and values from other stages and for them
   std::int64_t chosen = 0, logits = 0, highest = 0;  ///< per row of logits; of these the highest, found by each unit
   std::int64_t expert_begins = 0, head_begins = 0;   ///< once
-  std::int64_t ones = 0;                             ///< once: the weights of a norm without weights
+  std::int64_t ones = 0;                             ///< once: weights of a norm or of an index that has none
   std::int64_t suppressed = 0;                       ///< once: what is added to logits of tokens that are never generated
 
   static StageBuffers of(const Hyperparameters& h, LayerRange layers, const Shard& shard) {
@@ -75,8 +75,11 @@ struct StageBuffers {
       b.low_queries = spec.query_rank, b.head_pairs = 2 * heads, b.head_begins = heads + 1;
     }
     if (h.is_sparse()) {
-      b.index_k = spec.index_dim, b.index_weights = spec.index_heads;
-      b.index_q = spec.index_heads * spec.index_dim, b.picked = spec.picked;
+      b.index_k = spec.index_dim, b.index_q = spec.index_heads * spec.index_dim, b.picked = spec.picked;
+      if (spec.index_block > 0)
+        b.picked += spec.index_block - 1, b.block_angles = h.rotary_dim, b.ones = spec.index_heads;
+      else
+        b.index_weights = spec.index_heads;
     }
     if (h.padding > 0) {
       b.cell_q = b.attention = shard.query_heads() * h.head_dim;
@@ -114,7 +117,7 @@ struct StageBuffers {
   /// Of a run with this many tokens and rows of logits.
   std::int64_t floats(std::int64_t tokens, std::int64_t logit_rows) const {
     const std::int64_t attends = q + k + v + attention + cell_q + cell_k + cell_v + low_queries + head_pairs;
-    const std::int64_t index = index_q + index_k + index_weights + picked;
+    const std::int64_t index = index_q + index_k + index_weights + picked + block_angles;
     const std::int64_t mixes = stream_normed + stream_gates + stream_low + stream_numbers + block;
     const std::int64_t rule = convolved + convolved_gate + state_gates + state_inputs;
     return tokens * (residual + input + attends + index + rule + mixes + gate + up + normed + ffn_input + branch + router + choice +

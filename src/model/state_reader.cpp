@@ -7,6 +7,7 @@
 #include "src/model/family_readers.hpp"
 #include "src/model/hyperparameters.hpp"
 #include "src/model/metadata_reader.hpp"
+#include "src/model/sparse_reader.hpp"
 
 namespace yamata {
 namespace {
@@ -63,19 +64,11 @@ void read_states(const MetadataReader& reader, Hyperparameters& h) {
 }
 
 void read_qwen4exp(const MetadataReader& reader, Hyperparameters& h) {
-  reader.require({"attention.indexer.head_count", "attention.indexer.key_length", "attention.indexer.top_k"});
   read_states_and_experts(reader, h);
   h.layer.streams = reader.count("hyper_connection.count", 64);
   h.layer.stream_rank = reader.count("hyper_connection.low_rank", 1 << 16);
   if (h.dim % 32 != 0) reader.refuse(fmt::format("hyper-connections of {} values, no multiple of 32, are not supported", h.dim));
-  const auto compressed = reader.layer_flags("attention.compress_ratios", h.layers);
-  for (std::int64_t layer = 0; compressed && layer < h.layers; ++layer) {
-    const bool attends = h.mixers[static_cast<std::size_t>(layer)] == Mixer::kAttention;
-    if (attends && (*compressed)[static_cast<std::size_t>(layer)])
-      reader.refuse(fmt::format("sparse attention to compressed keys (attention.compress_ratios of layer {}) is not supported yet", layer));
-  }
-  if (!compressed && reader.count_or_none("attention.compress_ratios", 1 << 20) > 0)
-    reader.refuse("sparse attention to compressed keys (attention.compress_ratios) is not supported yet");
+  read_block_index(reader, h);
 }
 
 /// The state of a convolution of all channels.

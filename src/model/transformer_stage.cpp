@@ -38,7 +38,8 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
       cells_(options.cells, options.sequences),
       window_(reused_window(h, options)),
       unit_(unit),
-      picked_(h.layer.picked),
+      picked_(h.layer.picked, std::max<std::int64_t>(1, h.layer.index_block)),
+      blocks_(h.layer.index_block),
       buffers_(unit, first() && last()),
       features_(unit),
       feature_inputs_(unit),
@@ -230,31 +231,6 @@ void TransformerStage::start(const StageBatch& batch, const std::atomic<bool>* s
   unit_.start_parts(ops_, parts_, stop);
 }
 
-void TransformerStage::place(const StageBatch& batch) {
-  window_cells_ ? window_cells_->place(cells_, batch.placements, batch_cells_, window_batch_)
-                : cells_.place(batch.placements, batch_cells_);
-  if (state_cells_) state_plan_ = &state_cells_->plan(cells_, batch.placements, batch_cells_, batch.likely_row);
-  visible_.clear();
-  in_window_.clear();
-  const auto window = static_cast<std::size_t>(h_.layer.window);
-  for (std::size_t i = 0; i < rows_; ++i) {
-    visible_.push_back(batch_cells_.visible(i));
-    const std::span<const CellId> near = window_cells_ ? window_batch_.visible(i) : visible_[i];
-    const auto position = static_cast<std::size_t>(batch.placements[i].position);
-    const std::size_t seen = window == 0 ? near.size() : h_.chunked ? position % window + 1 : window;
-    in_window_.push_back(near.last(std::min(seen, near.size())));
-    if (sizes_.query_scales > 0) buffers_.query_scales.data()[i] = h_.query_scale_at(batch.placements[i].position);
-    for (std::size_t rope = 0; rope < ropes_.size(); ++rope) {
-      float* const angles = buffers_.angles.data() + rope * rows_ * angles_width();
-      ropes_[rope].angles(batch.placements[i].position, angles + i * ropes_[rope].width());
-    }
-  }
-  picked_.place(visible_, reinterpret_cast<CellId*>(buffers_.picked.data()));
-}
-
-/// The most floats of a row's angles.
-std::size_t TransformerStage::angles_width() const { return std::max(ropes_.front().width(), ropes_.back().width()); }
-
 /// The cells of a layer, and how a run fills and sees them.
 LayerCache TransformerStage::cells_of(const Layer& layer) const {
   const bool windowed = layer.spec.window > 0;
@@ -266,7 +242,8 @@ LayerCache TransformerStage::cells_of(const Layer& layer) const {
           .visible = windowed ? in_window_.data() : visible_.data(),
           .angles = buffers_.angles.data() + (windowed ? (ropes_.size() - 1) * rows_ * angles_width() : 0),
           .index = layer.cells ? layer.cells->index.data() : nullptr,
-          .picked = picked_.rows()};
+          .picked = picked_.rows(),
+          .blocks = &blocks_};
 }
 
 LayerCache TransformerStage::cache_of(std::size_t layer) {

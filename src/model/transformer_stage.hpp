@@ -148,6 +148,7 @@ class TransformerStage final : public StageModel {
   BatchCells batch_cells_, window_batch_;
   std::vector<std::span<const CellId>> visible_, in_window_;
   PickedCells picked_;
+  KeyBlocks blocks_;
   RunBuffers buffers_;
   FloatBuffer features_;                                                  // [feature layers here][feature_rows][dim]
   FloatBuffer feature_inputs_;                                            // [feature_rows][residual stream], as it is

@@ -13,7 +13,7 @@ namespace {
 
 TEST(SupposedText, RunsGoOnAfterIt) {
   const test::TemporaryFolder folder;
-  for (const char* variant : {"qwen35", "qwen4exp", "lfm2", "granitehybrid", "nemotron_h", "llama"}) {
+  for (const char* variant : {"qwen35", "qwen4exp", "qwen4exp-blocks", "lfm2", "granitehybrid", "nemotron_h", "llama"}) {
     const std::string path = folder / "model.gguf";
     write_tiny_model(variant, TensorType::F32, path);
     const ModelFile model = ModelFile::open(path);

@@ -43,8 +43,9 @@ struct Shape {
   bool alone = false;
   /// Short convolutions of so many columns in all but every third layer; 0: none.
   std::int64_t taps = 0;
-  /// Hyper-connections of so many streams, instead of norms; attention also has an index, which is not used.
-  std::int64_t streams = 0, stream_rank = 32;
+  /// Hyper-connections of so many streams, instead of norms; attention also has an index, which picks `picked` tokens in blocks of so many,
+  /// or is not used.
+  std::int64_t streams = 0, stream_rank = 32, index_block = 0;
   bool faint = false;             ///< layers change the residual stream little, so that the last token tells most of the next
   std::int64_t nextn_layers = 0;  ///< after the last, which predict a further token
   bool nextn_output = false;      ///< and have embeddings and an output of their own
@@ -162,7 +163,14 @@ class Builder {
 
   void describe_streams() {
     m.count("hyper_connection.count", s.streams).count("hyper_connection.low_rank", s.stream_rank);
-    m.count("attention.indexer.head_count", 3).count("attention.indexer.key_length", s.head_dim).count("attention.indexer.top_k", 64);
+    m.count("attention.indexer.head_count", 3).count("attention.indexer.key_length", s.head_dim);
+    m.count("attention.indexer.top_k", s.index_block > 0 ? s.picked : 64);
+    if (s.index_block > 0) {
+      std::vector<std::int32_t> blocks;
+      for (std::int64_t layer = 0; layer < s.layers; ++layer)
+        blocks.push_back(attends(layer) ? static_cast<std::int32_t>(s.index_block) : 0);
+      m.counts("attention.compress_ratios", blocks);
+    }
     add_mix("output_hc");
   }
 

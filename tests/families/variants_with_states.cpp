@@ -38,6 +38,13 @@ Builder make_qwen4exp() {
   return with_sections(Builder(shape));
 }
 
+/// With sparse attention in the last layer, the only one with attention: so what llama.cpp picks for one token changes no other token.
+Builder make_qwen4exp_blocks() {
+  Shape shape = with_shared_expert(qwen35("qwen4exp"));
+  shape.norms = {}, shape.streams = 3, shape.index_block = 4, shape.picked = 12;
+  return with_sections(Builder(shape));
+}
+
 /// With MTP layers, or, with 0, without.
 template <std::int64_t layers>
 Shape predicting(Shape shape) {
@@ -122,6 +129,7 @@ constexpr Variant kVariantsWithStates[] = {
     {"qwen35", make_qwen35},
     {"qwen35moe", make_qwen35moe},
     {"qwen4exp", make_qwen4exp},
+    {"qwen4exp-blocks", make_qwen4exp_blocks},
     {"lfm2", make_lfm2},
     {"lfm2moe", make_lfm2moe},
     {"granitehybrid", make_granitehybrid},

@@ -96,7 +96,7 @@ TEST(StateLayers, OfLfm2_haveNoKeyValueHeads) {
   expect_refused(file, "lfm2.attention.sliding_window is not supported");
 }
 
-TEST(StateLayers, OfQwen4exp_haveStreams_andNoSparseAttention) {
+TEST(StateLayers, OfQwen4exp_haveStreams_andSparseAttention) {
   ModelFile file = small_model("qwen4exp");
   const auto set = [&](const std::string& key, std::uint64_t value) { file.set("qwen4exp." + key, value); };
   set("block_count", 5), set("expert_count", 4), set("expert_used_count", 2), set("expert_feed_forward_length", 32);
@@ -115,18 +115,51 @@ TEST(StateLayers, OfQwen4exp_haveStreams_andNoSparseAttention) {
   EXPECT_EQ(PassedRows(h, 2).width(), 3 * 64) << "of a token, between stages";
   EXPECT_TRUE(h.layer_at(0).sigmoid_gate && h.layer_at(0).recurrent() && h.layer_at(3).output_gate);
   file.metadata["qwen4exp.attention.compress_ratios"] = std::vector<std::int64_t>{4, 4, 4, 0, 4};
-  EXPECT_NO_THROW(shaped(file)) << "only layer 3 attends";
-  file.metadata["qwen4exp.attention.compress_ratios"] = std::vector<std::int64_t>{0, 0, 0, 4, 0};
-  expect_refused(file, "attention.compress_ratios of layer 3");
-  set("attention.compress_ratios", 4);
-  expect_refused(file, "(attention.compress_ratios) is not supported yet");
-  file.metadata.erase("qwen4exp.attention.compress_ratios");
+  EXPECT_FALSE(shaped(file).is_sparse()) << "only layer 3 attends";
   ModelFile other = file;
   other.metadata["qwen4exp.ple.layers"] = std::vector<std::int64_t>{1};
   expect_refused(other, "qwen4exp.ple.layers is not supported");
   set("embedding_length", 48), set("attention.key_length", 16), set("attention.value_length", 16);
   file.tensors["token_embd.weight"] = {48, 10};
   expect_refused(file, "hyper-connections of 48 values");
+}
+
+TEST(StateLayers, OfQwen4exp_attendToBlocks_asTheFileSays) {
+  ModelFile file = small_model("qwen4exp");
+  const auto set = [&](const std::string& key, std::uint64_t value) { file.set("qwen4exp." + key, value); };
+  const auto blocks = [&](std::vector<std::int64_t> tokens) { file.metadata["qwen4exp.attention.compress_ratios"] = std::move(tokens); };
+  set("block_count", 8), set("expert_count", 4), set("expert_used_count", 2), set("expert_feed_forward_length", 32);
+  for (const auto& [key, value] :
+       {std::pair{"conv_kernel", 4}, {"inner_size", 96}, {"state_size", 16}, {"time_step_rank", 6}, {"group_count", 2}})
+    set(std::string("ssm.") + key, static_cast<std::uint64_t>(value));
+  file.metadata["qwen4exp.rope.dimension_sections"] = std::vector<std::int64_t>{3, 3, 2, 0};
+  set("attention.indexer.head_count", 2), set("attention.indexer.key_length", 16), set("attention.indexer.top_k", 8);
+  set("hyper_connection.count", 3), set("hyper_connection.low_rank", 24);
+  blocks({0, 0, 0, 4, 0, 0, 0, 0});
+  expect_refused(file, "keys of an index of 16 values are not a multiple of 32");
+  set("attention.indexer.key_length", 32);
+  const auto picked_of = [&] {
+    const Hyperparameters h = shaped(file);
+    std::vector<std::int64_t> picked;
+    for (std::int64_t layer = 0; layer < h.layers; ++layer) picked.push_back(h.layer_at(layer).picked);
+    EXPECT_EQ(h.layer.index_block, 4);
+    EXPECT_EQ(h.layer_at(3).index_heads, 2);
+    return picked;
+  };
+  EXPECT_EQ(picked_of(), (std::vector<std::int64_t>{0, 0, 0, 8, 0, 0, 0, 0}));
+  set("attention.compress_ratios", 4);
+  EXPECT_EQ(picked_of(), (std::vector<std::int64_t>{0, 0, 0, 8, 0, 0, 0, 8}));
+  set("attention.indexer.top_k", 10);
+  expect_refused(file, "attention.indexer.top_k 10 is no number of whole blocks of 4");
+  set("attention.indexer.top_k", 8);
+  blocks({0, 0, 0, 4, 0, 0, 0, 2});
+  expect_refused(file, "attention.compress_ratios differ between layers");
+  blocks({0, 0, 0, -4, 0, 0, 0, 4});
+  expect_refused(file, "attention.compress_ratios of layer 3 is -4");
+  file.metadata["qwen4exp.attention.compress_ratios"] = std::vector<bool>(8, true);
+  expect_refused(file, "attention.compress_ratios is not an array of numbers");
+  blocks({0, 0, 0, 4, 0});
+  expect_refused(file, "has 5 values for 8 layers");
 }
 
 TEST(StateLayers, OfAScan_haveNoKeyValueHeads_andMayHaveNoFeedForward) {

@@ -8,12 +8,13 @@
 namespace yamata::unit_contract {
 namespace {
 
-/// Rows that see from no cell to more than a segment, and attend to at most kMost of them.
+/// Rows that see from no cell to more than a segment, and attend to at most kMost of them; with blocks of several cells, to as many whole
+/// blocks, and to the cells after the last one.
 struct PickScene {
   static constexpr std::int64_t kHeads = 6, kDim = 64, kCells = 700, kMost = 300;
 
   /// `whole`: all scores are whole numbers, and many are equal.
-  PickScene(TensorType its_type, bool whole) : type(its_type) {
+  PickScene(TensorType its_type, bool whole, std::size_t its_block = 1) : type(its_type), block(its_block) {
     const auto some = whole ? whole_numbers : reals;
     const std::vector<std::size_t> seen{700, 0, 513, 20, 300, 301, 699};
     rows = std::ssize(seen);
@@ -31,62 +32,136 @@ struct PickScene {
       std::iota(row.begin(), row.end(), 0);
       std::ranges::shuffle(row, std::mt19937(static_cast<unsigned>(count)));
       row.resize(count);
-      all += std::min<std::size_t>(count, kMost);
+      auto& last = last_cells.emplace_back();
+      for (std::size_t i = block; i <= count; i += block) last.push_back(row[i - 1]);
+      all += attended(count);
     }
     picks.resize(all, -1);
     std::span<const std::int32_t> left(picks);
-    for (const auto& row : cells) {
-      visible.emplace_back(row);
-      picked.push_back(left.first(std::min<std::size_t>(row.size(), kMost)));
+    for (std::size_t row = 0; row < cells.size(); ++row) {
+      visible.emplace_back(cells[row]), ends.emplace_back(last_cells[row]);
+      picked.push_back(left.first(attended(cells[row].size())));
       left = left.subspan(picked.back().size());
     }
     attention.resize(q.size());
   }
+  std::size_t attended(std::size_t seen) const { return std::min(seen / block, kMost / block) * block + seen % block; }
 
   std::vector<Op> ops() {
-    return {PickOp{q.data(), weights.data(), rows, kHeads, kDim, visible.data(), picked.data(), &cache, type},
-            AttentionOp{.q = q.data(),
-                        .rows = rows,
-                        .q_heads = kHeads,
-                        .kv_heads = 1,
-                        .head_dim = kDim,
-                        .scale = 0.125f,
-                        .visible = picked.data(),
-                        .cache_k = &cache,
-                        .cache_v = &cache,
-                        .k_type = type,
-                        .v_type = type,
-                        .out = attention.data(),
-                        .picked_of = visible.data()}};
+    PickOp pick{q.data(), weights.data(), rows, kHeads, kDim, visible.data(), picked.data(), &cache, type};
+    if (block > 1)
+      pick.visible = ends.data(), pick.blocks = visible.data(), pick.block = static_cast<std::int64_t>(block), pick.same_weights = true;
+    return {pick, AttentionOp{.q = q.data(),
+                              .rows = rows,
+                              .q_heads = kHeads,
+                              .kv_heads = 1,
+                              .head_dim = kDim,
+                              .scale = 0.125f,
+                              .visible = picked.data(),
+                              .cache_k = &cache,
+                              .cache_v = &cache,
+                              .k_type = type,
+                              .v_type = type,
+                              .out = attention.data(),
+                              .picked_of = visible.data()}};
   }
   double score(std::int64_t row, std::int32_t cell) const {
+    const std::int64_t weights_of = block > 1 ? 0 : row * kHeads;
     double sum = 0;
     for (std::int64_t head = 0; head < kHeads; ++head) {
       const float *query = q.data() + (row * kHeads + head) * kDim, *key = keys.data() + cell * kDim;
       const double product = std::inner_product(query, query + kDim, key, 0.0);
-      sum += std::max(0.0, product) * static_cast<double>(weights[static_cast<std::size_t>(row * kHeads + head)]);
+      sum += std::max(0.0, product) * static_cast<double>(weights[static_cast<std::size_t>(weights_of + head)]);
     }
     return sum;
   }
 
   TensorType type;
+  std::size_t block;
   std::int64_t rows = 0;
   std::vector<float> q, weights, keys, attention;
   std::vector<std::byte> plane;
   void* cache = nullptr;
-  std::vector<std::vector<std::int32_t>> cells;
+  std::vector<std::vector<std::int32_t>> cells, last_cells;  // last_cells: of whole blocks
   std::vector<std::int32_t> picks;
-  std::vector<std::span<const std::int32_t>> visible, picked;
+  std::vector<std::span<const std::int32_t>> visible, ends, picked;
 };
 
 TEST_P(UnitContract, PickedCells_areThoseOfOneThread) {
   for (const TensorType type : {TensorType::F32, TensorType::F16, TensorType::Q8_0}) {
     for (const bool whole : {false, true}) {
-      PickScene scene(type, whole), expected(type, whole);
-      run(unit(), scene.ops());
-      run(reference(), expected.ops());
-      EXPECT_EQ(scene.picks, expected.picks) << traits(type).name;
-      EXPECT_EQ(scene.attention, expected.attention) << traits(type).name;
+      for (const std::size_t block : {1u, 4u}) {
+        PickScene scene(type, whole, block), expected(type, whole, block);
+        run(unit(), scene.ops());
+        run(reference(), expected.ops());
+        EXPECT_EQ(scene.picks, expected.picks) << traits(type).name << ", blocks of " << block;
+        EXPECT_EQ(scene.attention, expected.attention) << traits(type).name << ", blocks of " << block;
+      }
+    }
+  }
+}
+
+/// Rows of one list of operations: keys are stored, then the means of blocks replace some of them.
+struct PoolScene {
+  static constexpr std::int64_t kDim = 96, kCells = 300;
+
+  explicit PoolScene(TensorType its_type) : type(its_type) {
+    const std::size_t cell_bytes = row_bytes(type, kDim);
+    plane.resize(static_cast<std::size_t>(kCells) * cell_bytes);
+    keys = reals(static_cast<std::size_t>(kCells * kDim), 3);
+    for (std::int64_t cell = 0; cell < kCells; ++cell)
+      cpu::kernels(cpu::Isa::kScalar).store_cell(keys.data() + cell * kDim, kDim, type, plane.data(), cell);
+    cache = plane.data();
+    for (std::int32_t row = 0; row < 9; ++row) members.push_back({row, 299 - row, 40 + 3 * row});
+    for (const auto& of_row : members) cells.emplace_back(of_row), ends.push_back(of_row.back());
+    means.resize(members.size() * static_cast<std::size_t>(kDim));
+  }
+  std::vector<Op> ops() {
+    const auto rows = std::ssize(members);
+    return {PoolOp{cells.data(), rows, kDim, &cache, type, means.data()}, StoreOp{.q = nullptr,
+                                                                                  .k = means.data(),
+                                                                                  .v = nullptr,
+                                                                                  .rows = rows,
+                                                                                  .q_heads = 0,
+                                                                                  .kv_heads = 1,
+                                                                                  .head_dim = kDim,
+                                                                                  .rotary_dim = 0,
+                                                                                  .interleaved = false,
+                                                                                  .cos_sin = means.data(),
+                                                                                  .cells = ends.data(),
+                                                                                  .cache_k = &cache,
+                                                                                  .cache_v = &cache,
+                                                                                  .k_type = type,
+                                                                                  .v_type = type}};
+  }
+
+  TensorType type;
+  std::vector<float> keys, means;
+  std::vector<std::byte> plane;
+  void* cache = nullptr;
+  std::vector<std::vector<std::int32_t>> members;
+  std::vector<std::span<const std::int32_t>> cells;
+  std::vector<std::int32_t> ends;
+};
+
+TEST_P(UnitContract, MeansOfKeys_areThoseOfOneThread) {
+  for (const TensorType type : {TensorType::F32, TensorType::F16, TensorType::Q8_0}) {
+    PoolScene scene(type), expected(type);
+    run(unit(), scene.ops());
+    run(reference(), expected.ops());
+    EXPECT_EQ(scene.means, expected.means) << traits(type).name;
+    EXPECT_EQ(scene.plane, expected.plane) << traits(type).name;
+  }
+}
+
+TEST(MeansOfKeys, AreSumsInTheOrderOfTheCells) {
+  PoolScene scene(TensorType::F32);
+  run(*cpu_unit(cpu::choose_isa(), 2), std::vector<Op>{scene.ops().front()});
+  for (std::size_t row = 0; row < scene.members.size(); ++row) {
+    for (std::int64_t i = 0; i < PoolScene::kDim; ++i) {
+      float sum = 0;
+      for (const std::int32_t cell : scene.members[row]) sum += scene.keys[static_cast<std::size_t>(cell * PoolScene::kDim + i)];
+      ASSERT_EQ(scene.means[row * PoolScene::kDim + static_cast<std::size_t>(i)], sum * (1.0f / 3.0f)) << row << ", " << i;
     }
   }
 }
@@ -110,6 +185,29 @@ TEST(PickedCells, HaveTheHighestScores_andOfEqualOnesTheFirst) {
       for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(scene.picked[at][i], scene.cells[at][order[i]]) << row << ", " << i;
     }
     EXPECT_GT(ties, 0);
+  }
+}
+
+/// Of equal scores the first block; then the cells after the last whole one.
+TEST(PickedCells, InBlocks_areThoseOfTheHighestAndTheTail) {
+  const auto unit = cpu_unit(cpu::choose_isa(), 2);
+  PickScene scene(TensorType::F32, true, 4);
+  run(*unit, scene.ops());
+  for (std::int64_t row = 0; row < scene.rows; ++row) {
+    const auto at = static_cast<std::size_t>(row);
+    const std::vector<std::int32_t>&cells = scene.cells[at], &last = scene.last_cells[at];
+    std::vector<std::size_t> order(last.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, std::ranges::greater(), [&](std::size_t place) { return scene.score(row, last[place]); });
+    order.resize(std::min<std::size_t>(order.size(), PickScene::kMost / 4));
+    std::ranges::sort(order);
+    std::vector<std::int32_t> expected;
+    for (const std::size_t place : order) {
+      const auto first = cells.begin() + static_cast<std::ptrdiff_t>(4 * place);
+      expected.insert(expected.end(), first, first + 4);
+    }
+    expected.insert(expected.end(), cells.end() - static_cast<std::ptrdiff_t>(cells.size() % 4), cells.end());
+    EXPECT_EQ(std::vector(scene.picked[at].begin(), scene.picked[at].end()), expected) << row;
   }
 }
 

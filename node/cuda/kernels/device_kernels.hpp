@@ -276,7 +276,7 @@ struct UngateArgs {
 /// Scores of PickOp: of row r, for cells[begins[r]] up to cells[begins[r + 1]], from scores + r * stride on.
 struct IndexScoreArgs {
   const float *q, *weights;
-  std::int64_t rows, heads, dim;
+  std::int64_t weight_row, rows, heads, dim;  ///< weight_row: floats between the weights of rows
   const std::int64_t* begins;
   const std::int32_t* cells;
   const void* cache;
@@ -289,10 +289,22 @@ struct IndexScoreArgs {
 struct PickArgs {
   const float* scores;
   std::int64_t stride, rows;
-  const std::int64_t* begins;
+  const std::int64_t* begins;  ///< of scores
+  std::int64_t block;
+  const std::int64_t* all_begins;  ///< of `cells`: all that a row sees
   const std::int32_t* cells;
   const std::int64_t* to_begins;
   std::int32_t* to;
+};
+
+/// PoolOp: of row r, cells[begins[r]] up to cells[begins[r + 1]].
+struct PoolArgs {
+  const void* cache;
+  TensorType type;
+  std::int64_t rows, dim;
+  const std::int64_t* begins;
+  const std::int32_t* cells;
+  float* out;
 };
 
 /// A flag of a barrier, in mapped memory.
@@ -330,6 +342,7 @@ struct DeviceKernels {
   void (*ungate)(const UngateArgs&, Stream);
   void (*index_scores)(const IndexScoreArgs&, Stream);
   void (*pick)(const PickArgs&, Stream);
+  void (*pool)(const PoolArgs&, Stream);
   void (*raise_flag)(const FlagArgs&, Stream);  ///< sets it to 1, with release semantics for the host
   void (*await_flag)(const FlagArgs&, Stream);  ///< waits until it is 1, with acquire semantics
 };

@@ -44,6 +44,7 @@ constexpr DeviceKernels make_table() {
                   ungate,
                   index_scores,
                   pick,
+                  pool,
                   raise_flag,
                   await_flag};
   t.formats[static_cast<int>(TensorType::F32)] = &kF32;

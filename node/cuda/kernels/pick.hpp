@@ -7,7 +7,7 @@
 namespace yamata::cuda {
 namespace {
 
-constexpr unsigned kScoreThreads = 128, kPickThreads = 512, kPickWarps = kPickThreads / simt::kWarp;
+constexpr unsigned kScoreThreads = 128, kPickThreads = 512, kPickWarps = kPickThreads / simt::kWarp, kPoolThreads = 64;
 
 /// Products of a key, from element i of its plane on, with kHeads queries; each in 8 lanes.
 template <class Cells, int kHeads>
@@ -32,7 +32,7 @@ YAMATA_KERNEL void YAMATA_BOUNDS(kScoreThreads) score_cells(const IndexScoreArgs
   const std::int64_t row = simt::block_y(), place = static_cast<std::int64_t>(simt::block_x()) * kScoreThreads + simt::thread();
   if (!simt::within(place, a.begins[row + 1] - a.begins[row])) return;
   const std::int64_t first = a.cells[a.begins[row] + place] * a.dim;
-  const float *q = a.q + row * a.heads * a.dim, *weights = a.weights + row * a.heads;
+  const float *q = a.q + row * a.heads * a.dim, *weights = a.weights + row * a.weight_row;
   float sum = 0;
   std::int64_t head = 0;
   for (; head + kAtOnce <= a.heads; head += kAtOnce) {
@@ -96,7 +96,9 @@ YAMATA_DEVICE std::uint32_t least_picked(const float* scores, int seen, int coun
 YAMATA_KERNEL void YAMATA_BOUNDS(kPickThreads) pick_of_rows(const PickArgs a) {
   auto& shared = *simt::shared<PickShared>();
   const std::int64_t row = simt::block_x();
-  const int seen = static_cast<int>(a.begins[row + 1] - a.begins[row]), count = static_cast<int>(a.to_begins[row + 1] - a.to_begins[row]);
+  const int seen = static_cast<int>(a.begins[row + 1] - a.begins[row]), block = static_cast<int>(a.block),
+            tail = static_cast<int>(a.all_begins[row + 1] - a.all_begins[row]) - seen * block,
+            count = (static_cast<int>(a.to_begins[row + 1] - a.to_begins[row]) - tail) / block;
   const float* scores = a.scores + row * a.stride;
   const std::uint32_t least = least_picked(scores, seen, count, shared);
   const int each = static_cast<int>(divide_up(seen, kPickThreads)), first = static_cast<int>(simt::thread()) * each,
@@ -109,10 +111,29 @@ YAMATA_KERNEL void YAMATA_BOUNDS(kPickThreads) pick_of_rows(const PickArgs a) {
   const Placed higher(above, shared), same(equal, shared);
   const int equal_picked = count - higher.all;
   int taken = same.before;
-  std::int32_t* to = a.to + a.to_begins[row] + higher.before + (taken < equal_picked ? taken : equal_picked);
+  std::int32_t* to = a.to + a.to_begins[row] + (higher.before + (taken < equal_picked ? taken : equal_picked)) * block;
+  const std::int32_t* cells = a.cells + a.all_begins[row];
   for (int i = begin; i < end; ++i) {
     const std::uint32_t key = in_order(scores[i]);
-    if (key > least || (key == least && taken++ < equal_picked)) *to++ = a.cells[a.begins[row] + i];
+    if (key < least || (key == least && taken++ >= equal_picked)) continue;
+    for (int j = 0; j < block; ++j) *to++ = cells[i * block + j];
+  }
+  for (int i = static_cast<int>(simt::thread()); i < tail; i += kPickThreads)
+    a.to[a.to_begins[row] + count * block + i] = cells[seen * block + i];
+}
+
+/// One block per row, several elements of 8 per thread.
+template <class Cells>
+YAMATA_KERNEL void YAMATA_BOUNDS(kPoolThreads) pool_of_rows(const PoolArgs a) {
+  const std::int64_t row = simt::block_x(), begin = a.begins[row], end = a.begins[row + 1];
+  const float part = 1.0f / static_cast<float>(end - begin);
+  for (std::int64_t d = 8 * static_cast<std::int64_t>(simt::thread()); d < a.dim; d += 8 * kPoolThreads) {
+    float sums[8] = {};
+    for (std::int64_t i = begin; i < end; ++i) {
+      const typename Cells::Eight key = Cells::eight(a.cache, a.cells[i] * a.dim + d);
+      for (int j = 0; j < 8; ++j) sums[j] += Cells::at(key, j);
+    }
+    for (int j = 0; j < 8; ++j) a.out[row * a.dim + d + j] = sums[j] * part;
   }
 }
 
@@ -126,6 +147,14 @@ void index_scores(const IndexScoreArgs& a, Stream stream) {
 
 void pick(const PickArgs& a, Stream stream) {
   if (a.rows > 0) simt::launch(&pick_of_rows, {static_cast<unsigned>(a.rows), 1}, kPickThreads, sizeof(PickShared), stream, a);
+}
+
+void pool(const PoolArgs& a, Stream stream) {
+  const simt::Grid grid{static_cast<unsigned>(a.rows), 1};
+  if (a.rows == 0) return;
+  if (a.type == TensorType::F16) return simt::launch(&pool_of_rows<HalfCells>, grid, kPoolThreads, 0, stream, a);
+  if (a.type == TensorType::Q8_0) return simt::launch(&pool_of_rows<Q8Cells>, grid, kPoolThreads, 0, stream, a);
+  simt::launch(&pool_of_rows<FloatCells>, grid, kPoolThreads, 0, stream, a);
 }
 
 }  // namespace

@@ -100,25 +100,38 @@ bool run(OpContext& c, const StoreOp& op) {
 }
 
 bool run(OpContext& c, const PickOp& op) {
-  const OpContext::Visible visible = visible_of(c, op.visible, op.rows), picked = visible_of(c, op.picked, op.rows, op.visible);
+  const OpContext::Visible visible = visible_of(c, op.visible, op.rows), picked = visible_of(c, op.picked, op.rows, op.all()),
+                           all = op.blocks ? visible_of(c, op.blocks, op.rows) : visible;
   const auto most = static_cast<std::int64_t>(kMaxDeviceScoreBytes / sizeof(float)) / std::max<std::int64_t>(1, visible.most);
   const std::int64_t step = std::clamp<std::int64_t>(most, 1, std::max<std::int64_t>(1, op.rows));
   auto* scores =
       reinterpret_cast<float*>(c.memory.scratch(Scratch::kScores, static_cast<std::size_t>(step * visible.most) * sizeof(float)));
   const float *q = c.memory.at(op.q, static_cast<std::size_t>(op.rows * op.heads * op.dim)),
-              *weights = c.memory.at(op.weights, static_cast<std::size_t>(op.rows * op.heads));
+              *weights = c.memory.at(op.weights, static_cast<std::size_t>(op.weight_count()));
   const std::byte* cache =
       c.memory.at(static_cast<const std::byte*>(op.cache[0]), static_cast<std::size_t>(visible.highest + 1) * row_bytes(op.type, op.dim));
   std::int32_t* to = c.memory.at(op.to(), static_cast<std::size_t>(op.picks()));
   for (std::int64_t row = 0; row < op.rows; row += step) {
     const std::int64_t rows = std::min(step, op.rows - row);
-    c.kernels().index_scores({q + row * op.heads * op.dim, weights + row * op.heads, rows, op.heads, op.dim, visible.begins + row,
-                              visible.cells, cache, op.type, scores, visible.most, visible.most},
+    c.kernels().index_scores({q + row * op.heads * op.dim, weights + row * op.weight_row(), op.weight_row(), rows, op.heads, op.dim,
+                              visible.begins + row, visible.cells, cache, op.type, scores, visible.most, visible.most},
                              c.stream());
     c.check("scores of an index");
-    c.kernels().pick({scores, visible.most, rows, visible.begins + row, visible.cells, picked.begins + row, to}, c.stream());
+    c.kernels().pick({scores, visible.most, rows, visible.begins + row, op.block, all.begins + row, all.cells, picked.begins + row, to},
+                     c.stream());
     c.check("picking cells");
   }
+  return true;
+}
+
+bool run(OpContext& c, const PoolOp& op) {
+  const OpContext::Visible& visible = visible_of(c, op.cells, op.rows);
+  const std::byte* cache =
+      c.memory.at(static_cast<const std::byte*>(op.cache[0]), static_cast<std::size_t>(visible.highest + 1) * row_bytes(op.type, op.dim));
+  c.kernels().pool(
+      {cache, op.type, op.rows, op.dim, visible.begins, visible.cells, c.memory.at(op.out, static_cast<std::size_t>(op.rows * op.dim))},
+      c.stream());
+  c.check("means of keys");
   return true;
 }
 

@@ -149,15 +149,16 @@ bool attention_holds(const TestDevice& device, const CacheShape& s, float softca
   return cpu::bits(out.values()) == cpu::bits(expected);
 }
 
-/// Rows that see 700, no, 513, 128, 200 and 201 cells, and pick at most 200; with `equal`, many cells have equal scores.
-bool picks_hold(const TestDevice& device, TensorType type, std::int64_t heads, bool equal) {
+/// Rows that see 700, no, 513, 128, 200 and 201 cells, and pick at most 200, or as many in blocks; with `equal`, many cells have equal
+/// scores.
+bool picks_hold(const TestDevice& device, TensorType type, std::int64_t heads, bool equal, std::int64_t block) {
   constexpr std::int64_t kDim = 64, kCells = 700, kMost = 200;
   const Cache cache(device, {1, 1, 0, 1, kDim, kCells, type, type}, 9);
   cpu::Random random(10);
-  std::vector<std::vector<std::int32_t>> cells;
-  std::vector<std::span<const std::int32_t>> visible, picked;
-  std::vector<std::int64_t> begins{0}, to_begins{0};
-  std::vector<std::int32_t> all;
+  std::vector<std::vector<std::int32_t>> cells, last_cells(6);
+  std::vector<std::span<const std::int32_t>> visible, ends, picked;
+  std::vector<std::int64_t> begins{0}, end_begins{0}, to_begins{0};
+  std::vector<std::int32_t> all, all_ends;
   for (const std::size_t count : {700u, 0u, 513u, 128u, 200u, 201u}) {
     auto& row = cells.emplace_back(static_cast<std::size_t>(kCells));
     std::iota(row.begin(), row.end(), 0);
@@ -166,11 +167,15 @@ bool picks_hold(const TestDevice& device, TensorType type, std::int64_t heads, b
     for (std::size_t i = 0; equal && i < count; ++i) row[i] %= 9;
     all.insert(all.end(), row.begin(), row.end());
     begins.push_back(std::ssize(all));
-    to_begins.push_back(to_begins.back() + std::min<std::int64_t>(std::ssize(row), kMost));
+    auto& last = last_cells[cells.size() - 1];
+    for (std::int64_t i = block; i <= std::ssize(row); i += block) last.push_back(row[static_cast<std::size_t>(i - 1)]);
+    all_ends.insert(all_ends.end(), last.begin(), last.end());
+    end_begins.push_back(std::ssize(all_ends));
+    to_begins.push_back(to_begins.back() + std::min(std::ssize(row) / block, kMost / block) * block + std::ssize(row) % block);
   }
   std::vector<std::int32_t> expected(static_cast<std::size_t>(to_begins.back()));
   for (std::size_t row = 0; row < cells.size(); ++row) {
-    visible.emplace_back(cells[row]);
+    visible.emplace_back(cells[row]), ends.emplace_back(last_cells[row]);
     picked.emplace_back(expected.data() + to_begins[row], static_cast<std::size_t>(to_begins[row + 1] - to_begins[row]));
   }
   const std::int64_t rows = std::ssize(cells);
@@ -178,23 +183,45 @@ bool picks_hold(const TestDevice& device, TensorType type, std::int64_t heads, b
                            weights = cpu::random_floats(random, static_cast<std::size_t>(rows * heads));
   const Array<float> device_q = device.array(q), device_weights = device.array(weights),
                      scores = device.array(static_cast<std::size_t>(rows * kCells), 4.0f);
-  const Array<std::int64_t> device_begins = device.array(begins), device_to = device.array(to_begins);
-  const Array<std::int32_t> device_cells = device.array(all), found = device.array(expected.size(), -1);
-  device.kernels().index_scores({device_q.data(), device_weights.data(), rows, heads, kDim, device_begins.data(), device_cells.data(),
-                                 cache.k[0].data(), type, scores.data(), kCells, kCells},
+  const Array<std::int64_t> device_begins = device.array(begins), device_ends = device.array(end_begins),
+                            device_to = device.array(to_begins);
+  const Array<std::int32_t> device_cells = device.array(all), device_last = device.array(all_ends),
+                            found = device.array(expected.size(), -1);
+  const std::int64_t weight_row = block == 1 ? heads : 0;
+  device.kernels().index_scores({device_q.data(), device_weights.data(), weight_row, rows, heads, kDim, device_ends.data(),
+                                 device_last.data(), cache.k[0].data(), type, scores.data(), kCells, kCells},
                                 device.stream());
-  device.kernels().pick({scores.data(), kCells, rows, device_begins.data(), device_cells.data(), device_to.data(), found.data()},
-                        device.stream());
+  device.kernels().pick(
+      {scores.data(), kCells, rows, device_ends.data(), block, device_begins.data(), device_cells.data(), device_to.data(), found.data()},
+      device.stream());
   device.finish();
-  compute_on_core(PickOp{q.data(), weights.data(), rows, heads, kDim, visible.data(), picked.data(), cache.cpu_planes_k.data(), type});
+  compute_on_core(PickOp{q.data(), weights.data(), rows, heads, kDim, ends.data(), picked.data(), cache.cpu_planes_k.data(), type,
+                         block != 1, visible.data(), block});
   std::vector<float> right(scores.count, 4.0f);
   for (std::int64_t row = 0; row < rows; ++row) {
     cpu::kernels(cpu::Isa::kScalar)
-        .index_scores({q.data() + row * heads * kDim, weights.data() + row * heads, visible[static_cast<std::size_t>(row)].data(),
-                       std::ssize(visible[static_cast<std::size_t>(row)]), cache.cpu_planes_k[0], type, heads, kDim,
+        .index_scores({q.data() + row * heads * kDim, weights.data() + row * weight_row, ends[static_cast<std::size_t>(row)].data(),
+                       std::ssize(ends[static_cast<std::size_t>(row)]), cache.cpu_planes_k[0], type, heads, kDim,
                        right.data() + row * kCells});
   }
   return cpu::bits(scores.values()) == cpu::bits(right) && found.values() == expected;
+}
+
+/// Means of four keys, of three rows.
+bool means_hold(const TestDevice& device, TensorType type) {
+  constexpr std::int64_t kDim = 96, kCells = 40;
+  const Cache cache(device, {1, 1, 0, 1, kDim, kCells, type, type}, 11);
+  const std::vector<std::int32_t> cells{3, 39, 0, 7, 5, 5, 6, 8, 12, 11, 10, 9};
+  std::vector<std::span<const std::int32_t>> rows;
+  for (std::size_t row = 0; row < 3; ++row) rows.push_back(std::span(cells).subspan(4 * row, 4));
+  const Array<std::int64_t> begins = device.array(std::vector<std::int64_t>{0, 4, 8, 12});
+  const Array<std::int32_t> device_cells = device.array(cells);
+  const Array<float> found = device.array(3 * static_cast<std::size_t>(kDim), -1.0f);
+  device.kernels().pool({cache.k[0].data(), type, 3, kDim, begins.data(), device_cells.data(), found.data()}, device.stream());
+  device.finish();
+  std::vector<float> expected(found.count);
+  compute_on_core(PoolOp{rows.data(), 3, kDim, cache.cpu_planes_k.data(), type, expected.data()});
+  return cpu::bits(found.values()) == cpu::bits(expected);
 }
 
 }  // namespace
@@ -217,9 +244,11 @@ std::vector<Scene> cache_scenes() {
     }
   }
   for (const TensorType type : kTypes) {
-    for (const bool equal : {false, true})
-      scenes.push_back({"picked cells, " + std::string(traits(type).name),
-                        [=](const TestDevice& device) { return picks_hold(device, type, type == TensorType::F16 ? 7 : 8, equal); }});
+    const std::string name(traits(type).name);
+    for (const auto& [equal, block] : {std::pair{false, 1}, {true, 1}, {false, 4}, {true, 7}})
+      scenes.push_back({"picked cells, " + name,
+                        [=](const TestDevice& device) { return picks_hold(device, type, type == TensorType::F16 ? 7 : 8, equal, block); }});
+    scenes.push_back({"means of keys, " + name, [=](const TestDevice& device) { return means_hold(device, type); }});
   }
   const CacheShape narrow{2, 6, 0, 12, 16, 300, TensorType::F16, TensorType::F32},
       wide{1, 5, 0, 5, 208, 700, TensorType::F16, TensorType::F16};
