@@ -73,7 +73,7 @@ class OwnServer(contextlib.AbstractContextManager):
         """Passes its warnings on."""
         self.served = True
         for line in self.news():
-            if line.startswith('warning: '):
+            if line.startswith(('warning: ', 'machine ')):
                 print(line, file=sys.stderr)
 
     def news(self):

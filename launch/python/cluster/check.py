@@ -113,6 +113,10 @@ def conclude(cluster, after_setup=False):
     return 1 if cluster.stops() else 0
 
 
+def counted(count, what):
+    return f'{count} {what}{"" if count == 1 else "s"}'
+
+
 def report(cluster, after_setup):
     for fault in cluster.faults:
         print(('' if fault.stops else 'warning: ') + fault.line(), file=sys.stderr)
@@ -120,11 +124,11 @@ def report(cluster, after_setup):
     where = f', connected by {cluster.settings.network}' if cluster.settings.network else ''
     if stops:
         mended = any(fault.kind in MENDED for fault in cluster.faults) and not after_setup
-        print(f'{stops} {"fault" if stops == 1 else "faults"} on {count} machines' +
+        print(f'{counted(stops, "fault")} on {counted(count, "machine")}' +
               (f'; launch/cluster setup {cluster.settings.hostfile} mends what it can' if mended else ''), file=sys.stderr)
         return
     cores = sum(its.number('cores') or 0 for its in cluster.named())
     memory = sum(its.number('memory_kib') or 0 for its in cluster.named()) / (1 << 20)
-    print(f'{count} machines are ready: {cores} cores, {memory:.0f} GiB of memory{where}')
+    print(f'{counted(count, "machine")} {"is" if count == 1 else "are"} ready: {cores} cores, {memory:.0f} GiB of memory{where}')
     if cluster.settings.network:
         print(f'mpirun takes: {hostfile.shown(hostfile.words_of(cluster.settings.interfaces()))}')

@@ -37,7 +37,7 @@ def mib(count):
 
 
 def machines(hosts):
-    return f'{len(hosts)} machine{"" if len(hosts) == 1 else "s"}'
+    return check.counted(len(hosts), 'machine')
 
 
 def target_of(path):
@@ -85,7 +85,7 @@ class Copy:
         told = [f'copied to {machines(self.sent)} in {seconds:.1f} s'] if self.sent else []
         told += [f'there already on {machines(self.same)}'] if self.same else []
         told += [f'not on {machines(self.faults)}'] if self.faults else []
-        self.progress.line(f'{self.path.name} ({mib(self.size)}): {", ".join(told) or "no other machine"}')
+        self.progress.line(f'{self.path.name} ({mib(self.size)}): {", ".join(told) or "on no other machine"}')
 
     def fault(self, host, why, remedy):
         return Fault('copy', host.name, f'it has not got {self.path.name}: {why}', remedy)

@@ -163,6 +163,9 @@ def names(hosts):
             found.append(Fault('label', host.name, f'mpirun takes it for {first[label]}: it cuts names at the first dot',
                                'write addresses, or other names, into the host file'))
         first.setdefault(label, host.name)
+        if host.is_here and not hostfile.numbers_of(host.name) and label != hostfile.own_label():
+            found.append(Fault('name', host.name, 'it is this machine, which mpirun does not know by that name',
+                               f'write {hostfile.own_label()} into the host file in its place'))
         numbers = hostfile.numbers_of(host.address)
         if not host.is_here and numbers and all(number.startswith('127.') for number in numbers) or numbers == ['127.0.1.1'] and \
                 host.given_address:

@@ -12,7 +12,7 @@ from common.problem import Problem
 
 SUFFIX = '.ssh'  # of the file beside the host file
 USAGE = 'such as: attic slots=1  # ssh -p 2222 bob@192.168.1.7'
-NETWORK, PREFIX = '# network: ', '# program: '
+NETWORK, PREFIX, SAID = '# network: ', '# program: ', '# host file: '
 CONNECT_S = 5
 FIRST_PORT, LAST_PORT, FIRST_DAEMON_PORT = 10000, 11099, 11000
 PORTS_OF_A_DAEMON = 3  # so that one is free, though others may have some of them
@@ -25,6 +25,7 @@ class Host:
     def __init__(self, name, address=None, user=None, port=None):
         self.name, self.given_address, self.user, self.port = name, address, user, port
         self.address, self.is_here, self.by_srun = address or name, False, False
+        self.said = name  # in the host file
 
     def entry(self):
         """Its part of a configuration of ssh."""
@@ -50,7 +51,10 @@ def parse(line, where):
         if not re.fullmatch(r'(slots|max_slots|max-slots)=\d+', word):
             raise Problem(f"{where}: '{word}' is not understood; write slots=1, {USAGE}")
     said = comment.split()
+    host.said = ' '.join([host.name, *said[:len(said) * (said[:1] == ['ssh'])]])
     if said[:1] != ['ssh']:
+        if re.fullmatch(r'(-p \d+ )?\S+@\S+( -p \d+)?|-p \d+( \S+)?', ' '.join(said)):
+            raise Problem(f"{where}: begin with 'ssh' behind '#', {USAGE}")
         return host
     said = said[1:]
     while said:
@@ -60,6 +64,8 @@ def parse(line, where):
         elif word.startswith('-') or host.given_address:
             raise Problem(f"{where}: '{word}' is not understood behind '# ssh'; write -p PORT USER@ADDRESS, {USAGE}")
         else:
+            if port := re.fullmatch(r'([^:]+):(\d+)', word):
+                raise Problem(f"{where}: write '-p {port[2]} {port[1]}' in place of '{word}'")
             user, _, host.given_address = word.rpartition('@')
             host.user, host.address = user or None, host.given_address
     return host
@@ -71,6 +77,8 @@ def read(path):
     if not path.is_file():
         raise Problem(f'{path} does not exist or is no file; write one machine a line, {USAGE}')
     with reading(path, 'check its permissions', 1):
+        if b'\r' in path.read_bytes():
+            raise Problem(f"{path} has the line ends of Windows, which mpirun does not read; run: sed -i 's/\\r$//' {path}")
         lines = path.read_text(errors='replace').splitlines()
     hosts = {}
     for number, line in enumerate(lines, 1):
@@ -89,17 +97,26 @@ class Settings:
     def __init__(self, hostfile):
         self.hostfile = pathlib.Path(hostfile)
         self.path = self.hostfile.with_name(self.hostfile.name + SUFFIX)
-        self.network, self.has_program = None, False
+        self.network, self.has_program, self.said = None, False, []
         self.is_there = self.path.is_file()
         if self.is_there:
             text = self.path.read_text(errors='replace')
+            self.said = [line for line in text.splitlines() if line.startswith(SAID)]
             self.network = next((line.removeprefix(NETWORK).strip() for line in text.splitlines() if line.startswith(NETWORK)), None)
             self.has_program = PREFIX in text
+
+    def require_hosts(self, hosts):
+        """Raises Problem if the host file names others than those for which this was written."""
+        changed = [host.name for host in hosts if SAID + host.said not in self.said]
+        if changed:
+            raise Problem(f'{self.hostfile} says something else of {changed[0]} than {self.path.name}; run: launch/cluster setup '
+                          f'{self.hostfile}')
 
     def write(self, hosts):
         lines = [f'# Written by launch/cluster for {self.hostfile.name}: ssh and mpirun read it.\n']
         lines += [f'{NETWORK}{self.network}\n'] if self.network else []
         lines += [f'{PREFIX}{PROGRAM}\n'] if self.has_program else []
+        lines += [f'{SAID}{host.said}\n' for host in hosts]
         lines += [host.entry() for host in hosts]
         lines += ['Match all\n  BatchMode yes\n  StrictHostKeyChecking yes\n', f'  ConnectTimeout {CONNECT_S}\n', '  LogLevel ERROR\n',
                   'Include ~/.ssh/config\nInclude /etc/ssh/ssh_config\n']
@@ -169,6 +186,10 @@ def is_here(name):
             except OSError:
                 pass
     return name == socket.gethostname()
+
+
+def own_label():
+    return socket.gethostname().partition('.')[0]
 
 
 def shown(words):

@@ -77,4 +77,6 @@ def authorize(host, config, key):
     print(f'{host.name}: the password of {host.user} there, to add your key', file=sys.stderr)
     done = subprocess.run(['ssh', '-F', str(config), '-o', 'BatchMode=no', '-o', 'NumberOfPasswordPrompts=2', host.name, ADD],
                           input=key.encode())
-    return Fault('key', host.name, 'your key could not be added', f'run: {by_hand}') if done.returncode else None
+    if done.returncode == 0:
+        return None
+    return Fault('key', host.name, f'your key could not be added for {host.user}', f'if that is the right user, run: {by_hand}')

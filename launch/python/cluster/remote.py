@@ -44,9 +44,15 @@ def each(hosts, function, what=''):
     with concurrent.futures.ThreadPoolExecutor(MOST_AT_ONCE) as pool:
         futures = [pool.submit(function, host) for host in hosts]
         progress = Progress(len(futures))
-        for number, _ in enumerate(concurrent.futures.as_completed(futures), 1):
-            if what:
-                progress.show(number, what)
-        if what:
+        try:
+            if what and futures:
+                progress.show(0, what)
+            for number, _ in enumerate(concurrent.futures.as_completed(futures), 1):
+                if what:
+                    progress.show(number, what)
+            return [future.result() for future in futures]
+        except KeyboardInterrupt:
+            progress.line('ending, when what has begun has ended')
+            raise
+        finally:
             progress.clear()
-        return [future.result() for future in futures]

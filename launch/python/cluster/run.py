@@ -24,6 +24,8 @@ def run(path, words):
     cluster = check.Cluster(path)
     if not cluster.settings.is_there or not cluster.settings.has_program:
         raise Problem(f'these machines are not set up; run: launch/cluster setup {path}')
+    if not cluster.is_slurm:
+        cluster.settings.require_hosts(cluster.hosts)
     if not words:
         raise Problem('name a model and a prompt: launch/cluster run HOSTS -m MODEL -p TEXT')
     if words[0].startswith('-') and words[0] != '--':

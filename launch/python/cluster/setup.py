@@ -16,7 +16,7 @@ class Setup:
     def __init__(self, path, yes, only_shows):
         self.cluster = check.Cluster(path)
         self.cannot_ask = not (yes or only_shows or sys.stdin.isatty())
-        self.yes, self.only_shows, self.failed = yes, only_shows or self.cannot_ask, []
+        self.yes, self.only_shows, self.failed, self.installs = yes, only_shows or self.cannot_ask, [], False
 
     def run(self):
         """Returns the exit code."""
@@ -96,7 +96,7 @@ class Setup:
         return plan
 
     def install(self, plan):
-        config, head = self.cluster.config, self.cluster.head
+        config, head, self.installs = self.cluster.config, self.cluster.head, True
         lacking = [its for its, kinds in plan if 'packages' in kinds]
         found = remote.each(lacking, lambda its: packages.install(its, config), 'machines with packages')
         blocked = {fault.machine for fault in found if fault}
@@ -116,9 +116,11 @@ class Setup:
 
 
 def setup(path, yes, only_shows):
+    its = Setup(path, yes, only_shows)
     try:
-        return Setup(path, yes, only_shows).run()
+        return its.run()
     except KeyboardInterrupt:
-        say('interrupted; packages may still be installed on other machines; setup can be started again at any time')
+        more = 'apt may still be at work on other machines' if its.installs else 'nothing was installed'
+        say(f'interrupted; {more}; setup can be started again at any time')
         return 130
 

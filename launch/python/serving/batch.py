@@ -132,9 +132,11 @@ class Batch:
     def start_failed(self, code):
         if code == 1 and 'is not a flag' in self.job.last_error:
             self.terminal.say("batch: flags that are not the engine's are listed by launch/batch --help")
-        if code not in (1, 2) or not self.job.last_error:
-            self.terminal.say(f'batch: the job was lost before it began ({self.job.why}); start again')
-        return code if code in (1, 2) else LOST
+        if code in (1, 2) and self.job.last_error.startswith('yamata: '):
+            return code
+        remedy = f'launch/cluster check {self.flags.hostfile} says what is wrong' if self.flags.hostfile else 'start again'
+        self.terminal.say(f'batch: the job was lost before it began ({self.job.why}); {remedy}')
+        return LOST
 
     def interrupt(self):
         self.code = INTERRUPTED
@@ -152,6 +154,8 @@ class Batch:
                 if one:
                     self.say(piece)
             self.say('\n' if one else json.dumps(text.result, ensure_ascii=False) + '\n')
+            if one and (speed := text.result['decode_tokens_per_s']):
+                self.terminal.say(f'{text.result["generated_tokens"]} tokens, {speed:.1f} tokens/s')
             if text.result['finish_reason'] == 'context':
                 self.terminal.say(f'batch: the context of {self.job.ready.get("context")} tokens is full; raise -c for a '
                                   'longer text, if the model was trained for one')

@@ -109,6 +109,8 @@ class Service:
         if self.server.template is None:
             if code == 1 and 'is not a flag' in self.engine.last_error:
                 self.terminal.say("serve: flags that are not the engine's are listed by launch/serve --help")
+            if self.flags.hostfile and not self.engine.last_error.startswith('yamata: '):
+                self.terminal.say(f'serve: the engine has not started; launch/cluster check {self.flags.hostfile} says what is wrong')
             return code if code in (1, 2, 3) else LOST  # the engine has said why
         code_said = f'; exit code {code}' if code >= 0 else ''  # else a signal, which has been said
         self.terminal.say(f'serve: the engine was lost ({self.engine.why}{code_said}); start again')

@@ -21,6 +21,7 @@ SERVING_S = 3   # then for so long: clients wait
 CUT_S = 0.25    # between the request to end and the kill of what is lost already
 # What names the machine of a loss: an error of a rank, of its guard, or of mpirun. After a kill the job is over, though mpirun takes 2 s.
 KILLED = re.compile(r'yamata: rank \d+ \([^)]*\) was killed by ')
+TELLING = re.compile('yamata: |ssh: |Host key verification failed|.*: Permission denied|No .* host key is known for ')
 CAUSE = re.compile(r'yamata: (rank \d+ \(.*)')
 # mpirun's words for a killed guard.
 NOTICED = re.compile(r'mpirun noticed that process rank (\d+) with PID \d+ on node (\S+) exited on signal (\d+ \([^)]*\))')
@@ -77,7 +78,7 @@ class Noise:
     def has(self, line):
         dashes = line.startswith('-----')
         self.boxed ^= dashes
-        self.told |= line.startswith(('yamata: ', 'ssh: '))
+        self.told |= bool(TELLING.match(line))
         return self.told and (self.boxed or dashes)
 
 
@@ -130,9 +131,10 @@ class Engine:
     async def read_errors(self):
         while data := await self.process.stderr.readline():
             line = data.decode(errors='replace').rstrip('\n')
-            if self.state != 'lost' and not self.noise.has(line):  # then it is mpirun's noise
-                self.said(line)
-            self.last_error = line
+            if not self.noise.has(line):
+                self.last_error = line
+                if self.state != 'lost':  # then it is mpirun's noise
+                    self.said(line)
             self.cause = self.cause or cause_of(line)
             if DAEMON_LOST.search(line) and self.state != 'loading':
                 self.lose('mpirun has lost a machine, and does not say which')

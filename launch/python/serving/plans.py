@@ -1,4 +1,5 @@
 """What a job is started with, by the flags of a script."""
+import re
 import shlex
 
 from cluster import hostfile, slurm
@@ -15,10 +16,21 @@ def reach(flags):
         return program, flags.ssh_config, {}
     if slurm.is_meant(flags.hostfile):
         return program, None, slurm.parameters()
-    settings = hostfile.Settings(flags.hostfile) if flags.hostfile else None
-    if settings is None or not settings.is_there:
+    if not flags.hostfile:
         return program, None, {}
+    settings = hostfile.Settings(flags.hostfile)
+    if not settings.is_there:
+        refuse_bare(flags.hostfile)
+        return program, None, {}
+    settings.require_hosts(hostfile.read(flags.hostfile))
     return hostfile.program_words() if settings.has_program else program, settings.path.resolve(), settings.parameters()
+
+
+def refuse_bare(path):
+    """Without what launch/cluster keeps, nobody knows what the host file says of ssh."""
+    with open(path, errors='replace') as file:
+        if any(re.match(r'[^#]*\S[^#]*#\s*ssh\s', line) for line in file):
+            raise Problem(f'the machines of {path} are not set up; run: launch/cluster setup {path}')
 
 
 def plan_of(flags, words):

@@ -90,6 +90,9 @@ class Faults(unittest.TestCase):
     def test_names_that_mpirun_confuses(self):
         found = facts.names([Host('a.lab1'), Host('a.lab2'), Host('192.0.2.1'), Host('192.0.2.2')])
         self.assertEqual([(fault.kind, fault.machine) for fault in found], [('label', 'a.lab2')])
+        here = Host('a-name-that-nobody-knows', '127.0.0.1')
+        here.is_here = True
+        self.assertEqual([fault.kind for fault in facts.names([here])], ['name'])
 
     def test_the_probe_is_for_any_shell(self):
         said = subprocess.run(['dash', facts.PROBE], capture_output=True, text=True)

@@ -32,7 +32,8 @@ class HostFile(unittest.TestCase):
     def test_errors_name_the_line(self):
         for line, words in (('a|b slots=1', "line 2: 'a|b' is no name"), ('a # ssh -i key b', "line 2: '-i' is not understood"),
                             ('a slot=1', "line 2: 'slot=1' is not understood"), ('first slots=1', 'line 2: first is there already'),
-                            ('a # ssh b c', "line 2: 'c' is not understood"),
+                            ('a # ssh b c', "line 2: 'c' is not understood"), ('a # bob@b', "line 2: begin with 'ssh'"),
+                            ('a # ssh bob@b:22', "line 2: write '-p 22 bob@b' in place of"), ('a\r', 'has the line ends of Windows'),
                             ('-oProxyCommand=x', "line 2: '-oProxyCommand=x' is no name")):
             self.path.write_text(f'first\n{line}\n')
             with self.subTest(line=line), self.assertRaisesRegex(Problem, words.replace('|', r'\|')):
@@ -56,6 +57,16 @@ class HostFile(unittest.TestCase):
         words = ' '.join(again.mpirun_words())
         self.assertIn('--mca btl_tcp_if_include 192.0.2.0/24', words)
         self.assertIn(f'--mca plm_rsh_args -F {settings.path.resolve()}', words)
+
+    def test_another_host_file_is_noticed(self):
+        settings = hostfile.Settings(self.path)
+        settings.write(hostfile.read(self.path))
+        for old, new, changed in (('2222', '2223', 'cellar'), ('  # ssh ann@192.0.2.9', '', '192.0.2.9'), ('barn', 'shed', 'shed')):
+            self.path.write_text(LINES.replace(old, new))
+            with self.subTest(new=new), self.assertRaisesRegex(Problem, f'says something else of {changed} than hosts.ssh; run: '):
+                hostfile.Settings(self.path).require_hosts(hostfile.read(self.path))
+        self.path.write_text(LINES.replace('by the lake', 'by the sea').replace('attic', '# attic'))
+        hostfile.Settings(self.path).require_hosts(hostfile.read(self.path))
 
     def test_addresses_are_those_of_ssh(self):
         self.path.write_text('here slots=1 # ssh -p 2222 127.0.0.1\nthere slots=1 # ssh eve@192.0.2.7\n')

@@ -61,6 +61,22 @@ class Batch(Servers):
             done = self.run_texts('-f', str(prompts))
             self.assertEqual((done.returncode, done.stdout, 'line 2: no JSON object' in done.stderr), (2, '', True), done.stderr)
 
+    def test_machines_that_were_not_set_up_are_not_tried(self):
+        hosts = self.folder / 'hosts'
+        hosts.write_text('127.0.0.1 slots=1\n127.0.0.2 slots=1  # ssh bob@127.0.0.2\n')
+        done = self.run_texts('--hostfile', str(hosts), '-p', 'x')
+        self.assertEqual((done.returncode, done.stderr.splitlines()),
+                         (1, [f'batch: the machines of {hosts} are not set up; run: launch/cluster setup {hosts}']))
+        (self.folder / 'hosts.ssh').write_text('# host file: 127.0.0.1\n# host file: 127.0.0.2 ssh eve@127.0.0.2\n')
+        done = self.run_texts('--hostfile', str(hosts), '-p', 'x')
+        self.assertEqual((done.returncode, 'says something else of 127.0.0.2 than hosts.ssh' in done.stderr), (1, True), done.stderr)
+
+    def test_a_job_that_cannot_start_names_what_says_why(self):
+        mpirun, hosts = self.folder / 'bin' / 'mpirun', self.folder / 'hosts'
+        mpirun.write_text('#!/bin/sh\necho "bob@b: Permission denied (publickey)." >&2\nexit 1\n')
+        done = self.run_texts('--hostfile', str(hosts), '-p', 'x')
+        self.assertEqual((done.returncode, f'launch/cluster check {hosts} says' in done.stderr), (3, True), done.stderr)
+
     def test_a_full_context_is_said(self):
         done = self.run_texts('-p', 'a prompt', ENGINE_CONTEXT='40')
         self.assertEqual((done.returncode, json.loads((self.folder / 'json').read_text())['generated_tokens']), (0, 40 - 8), done.stderr)

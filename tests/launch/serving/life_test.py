@@ -303,7 +303,8 @@ class Errors(unittest.TestCase):
     def test_boxes_of_mpirun_are_shown_only_if_nothing_else_says_why(self):
         box = ['-----------', 'Primary job terminated normally', '', '-----------']
         for lines, shown in ((['yamata: rank 1: too little memory', *box, *box, 'more'], ['yamata: rank 1: too little memory', 'more']),
-                             (['ssh: connect to host b: timed out', *box], ['ssh: connect to host b: timed out']), (box, box)):
+                             (['ssh: connect to host b: timed out', *box], ['ssh: connect to host b: timed out']),
+                             (['b@c: Permission denied (publickey).', *box], ['b@c: Permission denied (publickey).']), (box, box)):
             noise = engine.Noise()
             self.assertEqual([line for line in lines if not noise.has(line)], shown)
 
