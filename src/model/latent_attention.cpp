@@ -90,21 +90,9 @@ void LayerOps::add_index(const LayerSpec& spec, const WeightSet& w, const LayerC
                         .out = keys,
                         .out_cols = spec.index_dim,
                         .out_stride = spec.index_dim});
-  ops_.push_back(StoreOp{.q = buffers_.index_q.data(),
-                         .k = keys,
-                         .v = nullptr,
-                         .rows = rows,
-                         .q_heads = cache.picked ? spec.index_heads : 0,
-                         .kv_heads = 1,
-                         .head_dim = spec.index_dim,
-                         .rotary_dim = h_.rotary_dim,
-                         .interleaved = spec.index_rope == RopeKind::kInterleaved,
-                         .cos_sin = cache.angles,
-                         .cells = cache.cells,
-                         .cache_k = cache.index,
-                         .cache_v = cache.index,
-                         .k_type = cache.k_type,
-                         .v_type = cache.k_type});
+  StoreOp store = index_store(spec, cache, rows);
+  store.q_heads = cache.picked ? spec.index_heads : 0, store.kv_heads = 1, store.rotary_dim = h_.rotary_dim;
+  ops_.push_back(store);
   if (!cache.picked) return;
   ops_.push_back(PickOp{.q = buffers_.index_q.data(),
                         .weights = buffers_.index_weights.data(),
