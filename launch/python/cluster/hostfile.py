@@ -51,11 +51,11 @@ def parse(line, where):
         if not re.fullmatch(r'(slots|max_slots|max-slots)=\d+', word):
             raise Problem(f"{where}: '{word}' is not understood; write slots=1, {USAGE}")
     said = comment.split()
-    host.said = ' '.join([host.name, *said[:len(said) * (said[:1] == ['ssh'])]])
     if said[:1] != ['ssh']:
         if re.fullmatch(r'(-p \d+ )?\S+@\S+( -p \d+)?|-p \d+( \S+)?', ' '.join(said)):
             raise Problem(f"{where}: begin with 'ssh' behind '#', {USAGE}")
         return host
+    host.said = ' '.join([host.name, *said])
     said = said[1:]
     while said:
         word = said.pop(0)
@@ -77,9 +77,10 @@ def read(path):
     if not path.is_file():
         raise Problem(f'{path} does not exist or is no file; write one machine a line, {USAGE}')
     with reading(path, 'check its permissions', 1):
-        if b'\r' in path.read_bytes():
+        data = path.read_bytes()
+        if b'\r' in data:
             raise Problem(f"{path} has the line ends of Windows, which mpirun does not read; run: sed -i 's/\\r$//' {path}")
-        lines = path.read_text(errors='replace').splitlines()
+        lines = data.decode(errors='replace').splitlines()
     hosts = {}
     for number, line in enumerate(lines, 1):
         if host := parse(line, f'{path}, line {number}'):

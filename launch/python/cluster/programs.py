@@ -49,17 +49,16 @@ class Programs:
     """Those for the machines of a cluster. `head`: the facts of this one."""
 
     def __init__(self, head):
-        self.head = head
-        self.by_machine = {head['machine']: Program(check.program(), check.identity())}
+        self.head, self.identity = head, check.identity()
+        self.by_machine = {head['machine']: Program(check.program(), self.identity)}
 
     def prepare(self, machines, say):
         """Compiles for other architectures, where that is possible: a quarter of an hour each, if no package is there yet."""
         others = {its['machine'] for its in machines if is_made_here(its, self.head)}
         with tempfile.TemporaryDirectory(prefix='yamata-program-') as folder:
-            for machine in sorted(others & set(ARCHITECTURES)):
-                path = program_for(machine, pathlib.Path(folder), say)
-                if path:
-                    self.by_machine[machine] = Program(path, check.identity())
+            for machine in sorted(others):
+                if path := program_for(machine, pathlib.Path(folder), say):
+                    self.by_machine[machine] = Program(path, self.identity)
 
     def find(self, its):
         """None: it needs one of its own, which is made there."""
@@ -72,20 +71,25 @@ def is_made_here(its, head):
 
 
 def program_for(machine, folder, say):
-    """The program in the newest package for an architecture, of this version, which is made if there is none; or None."""
-    architecture, version = ARCHITECTURES[machine], subprocess.run([check.program(), '--version'], capture_output=True, text=True).stdout
-    for attempt in range(2):
-        made = sorted((places.build_folder() / 'packages').glob(f'yamata_*_{architecture}.deb'), key=lambda path: path.stat().st_mtime)
-        for package in made[-1:]:
-            subprocess.run(['dpkg-deb', '-x', package, folder / machine], check=True)
-            found, commit = folder / machine / 'usr' / 'bin' / 'yamata', re.search(r'[0-9a-f]{7,}', version)
-            if found.is_file() and (not commit or commit[0].encode() in found.read_bytes()):
-                return found
-        if attempt or not (places.ROOT / '.git').exists():
-            return None
+    """That of the newest package for an architecture, which is made if it is not of this version; None: it cannot be made."""
+    architecture, folder = ARCHITECTURES[machine], folder / machine
+    found = packed_program(architecture, folder)
+    if found is None and (places.ROOT / '.git').exists():
         say(f'making the program for {machine}: launch/package deb {architecture}')
-        if subprocess.run([places.LAUNCH / 'package', 'deb', architecture], stdout=subprocess.DEVNULL).returncode:
-            return None
+        subprocess.run([places.LAUNCH / 'package', 'deb', architecture], stdout=subprocess.DEVNULL)
+        found = packed_program(architecture, folder)
+    return found
+
+
+def packed_program(architecture, folder):
+    """That of the newest package, unpacked into a folder; None: it has another version than this machine's, or there is none."""
+    packages = sorted((places.build_folder() / 'packages').glob(f'yamata_*_{architecture}.deb'), key=lambda path: path.stat().st_mtime)
+    if not packages:
+        return None
+    subprocess.run(['dpkg-deb', '-x', packages[-1], folder], check=True)
+    version = subprocess.run([check.program(), '--version'], capture_output=True, text=True).stdout
+    found, commit = folder / 'usr' / 'bin' / 'yamata', re.search(r'[0-9a-f]{7,}', version)
+    return found if found.is_file() and (not commit or commit[0].encode() in found.read_bytes()) else None
 
 
 def install(programs, facts, config):

@@ -55,4 +55,5 @@ def each(hosts, function, what=''):
             progress.line('ending, when what has begun has ended')
             raise
         finally:
-            progress.clear()
+            if what:
+                progress.clear()

@@ -49,6 +49,16 @@ class OnMachines(unittest.TestCase):
         return done.stdout
 
 
+class OnReadyMachines(OnMachines):
+    """Behind `setup`."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        done = cls.ada.run('yamata/launch/cluster setup hosts --yes 2>&1')
+        assert done.returncode == 0, done.stdout
+
+
 def main(name, *cases):
     if reason := machines.why_not():
         print(f'{name}: skipped, {reason}')
@@ -56,4 +66,4 @@ def main(name, *cases):
     unittest.main(warnings='ignore')
 
 
-__all__ = ['scene', 'OnMachines', 'main', 'MODEL', 'TOKENS']
+__all__ = ['scene', 'OnMachines', 'OnReadyMachines', 'main', 'MODEL', 'TOKENS']

@@ -4,7 +4,7 @@ nothing on machines that are sound."""
 import contextlib
 import subprocess
 
-from machines_case import OnMachines, main
+from machines_case import OnReadyMachines, main
 
 BASHRC = 'cat .bashrc 2>/dev/null > .kept; { echo "%s"; cat .kept; } > .bashrc'
 # The key of another machine in place of the second one's.
@@ -15,12 +15,10 @@ SMALL_HOME = ('cp -a {0} /tmp/kept && mount -t tmpfs -o mode=755,size=16m tmpfs 
               'rm -r /tmp/kept')
 
 
-class PlantedFaults(OnMachines):
+class PlantedFaults(OnReadyMachines):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        done = cls.ada.run('yamata/launch/cluster setup hosts --yes 2>&1')
-        assert done.returncode == 0, done.stdout
         cls.bob = cls.machines.all[1]
 
     def check(self, pattern, code=1, hosts='hosts'):

@@ -3,18 +3,12 @@
 what happens to it, and ends soon after a machine is lost."""
 import subprocess
 
-from machines_case import MODEL, OnMachines, main
+from machines_case import MODEL, OnReadyMachines, main
 
 ENDLESS = f'run -m {MODEL} -p "Once upon a time" -n 100000 -c 200000 --ignore-eos -t 1 --layer-split 1,1,1'
 
 
-class Commands(OnMachines):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        done = cls.ada.run('yamata/launch/cluster setup hosts --yes 2>&1')
-        assert done.returncode == 0, done.stdout
-
+class Commands(OnReadyMachines):
     def start(self, command, **more):
         return subprocess.Popen(self.ada.inside(f'yamata/launch/cluster run hosts -- {command}'), text=True,
                                 **{'stdin': subprocess.DEVNULL, 'stdout': subprocess.PIPE, 'stderr': subprocess.PIPE} | more)
