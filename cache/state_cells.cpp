@@ -8,7 +8,7 @@
 
 namespace yamata {
 
-StateCells::StateCells(std::int32_t table_cells, std::int32_t inputs, const TextSlots& texts)
+StateCells::StateCells(std::int32_t table_cells, std::int32_t inputs, const TextSlots& texts, std::int32_t far_kept)
     : texts_(texts),
       states_(static_cast<std::size_t>(states(texts))),
       inputs_(static_cast<std::size_t>(inputs)),
@@ -17,7 +17,7 @@ StateCells::StateCells(std::int32_t table_cells, std::int32_t inputs, const Text
       free_(static_cast<std::size_t>(inputs)),
       latest_(static_cast<std::size_t>(texts.slots)),
       text_kept_(static_cast<std::size_t>(texts.slots)),
-      plan_{.steps = {}, .inputs = inputs, .states = states(texts)} {
+      plan_{.steps = {}, .inputs = inputs, .states = states(texts), .far_kept = far_kept} {
   std::iota(free_.rbegin(), free_.rend(), 0);
 }
 
@@ -43,6 +43,8 @@ const StatePlan& StateCells::plan(const CellTable& table, std::span<const Placem
   keep_states(table, likely_row);
   keep_inputs(table);
   for (Node& node : nodes_) find_columns(node);
+  far_of_nodes_.clear();
+  for (std::size_t node = 0; plan_.far_kept > 0 && node < nodes_.size(); ++node) find_far_columns(node);
   order_steps();
   for (const Node& node : nodes_) node_of_[static_cast<std::size_t>(node.token.cell)] = -1;
   return plan_;
@@ -265,6 +267,18 @@ void StateCells::find_columns(Node& node) const {
     node.columns[static_cast<std::size_t>(back)] = node.state < 0 ? StateStep::kZero : plan_.column_of(node.state, back);
 }
 
+/// The same of a convolution that reaches far back. Parents come first.
+void StateCells::find_far_columns(std::size_t number) {
+  const Node& node = nodes_[number];
+  far_of_nodes_.push_back(node.columns[0]);
+  for (std::int32_t back = 1; back <= plan_.far_kept; ++back) {
+    const std::size_t before = static_cast<std::size_t>(node.parent) * static_cast<std::size_t>(plan_.far_kept + 1);
+    far_of_nodes_.push_back(node.parent >= 0 ? far_of_nodes_[before + static_cast<std::size_t>(back - 1)]
+                            : node.state < 0 ? StateStep::kZero
+                                             : plan_.far_column_of(node.state, back));
+  }
+}
+
 void StateCells::add_step(std::int32_t number, std::int32_t load) {
   Node& node = nodes_[static_cast<std::size_t>(number)];
   if (node.children > 1 && node.keep < 0) {
@@ -273,11 +287,14 @@ void StateCells::add_step(std::int32_t number, std::int32_t load) {
     free_aside_.pop_back();
   }
   steps_.push_back({.row = node.row, .input = node.input, .load = load, .keep = node.keep, .aside = node.aside, .columns = node.columns});
+  if (plan_.far_kept == 0) return;
+  const auto width = static_cast<std::ptrdiff_t>(plan_.far_kept + 1), first = number * width;
+  far_of_steps_.insert(far_of_steps_.end(), far_of_nodes_.begin() + first, far_of_nodes_.begin() + first + width);
 }
 
 /// Depth first: a node's first child continues its state, the others load it.
 void StateCells::order_steps() {
-  steps_.clear();
+  steps_.clear(), far_of_steps_.clear();
   free_aside_.clear();
   plan_.aside = 0;
   for (std::size_t root = 0; root < nodes_.size(); ++root) {
@@ -300,7 +317,7 @@ void StateCells::order_steps() {
       number = child;
     }
   }
-  plan_.steps = steps_;
+  plan_.steps = steps_, plan_.far_columns = far_of_steps_;
 }
 
 }  // namespace yamata

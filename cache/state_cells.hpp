@@ -22,8 +22,8 @@ namespace yamata {
 /// text came between the one that wrote it and the operation that copied the text there.
 class StateCells {
  public:
-  /// `table_cells`: number of cells of the cell table; `inputs`: of tokens; `texts`: the table's.
-  StateCells(std::int32_t table_cells, std::int32_t inputs, const TextSlots& texts = {});
+  /// `table_cells`: number of cells of the cell table; `inputs`: of tokens; `texts`: the table's; `far_kept`: of the plan.
+  StateCells(std::int32_t table_cells, std::int32_t inputs, const TextSlots& texts = {}, std::int32_t far_kept = 0);
 
   /// Number of inputs needed for `guesses` guesses of all of `texts` texts in the table, and accepted ones of which no run has written the
   /// state; with as many for tokens of texts up to guesses whose states were kept instead of theirs. All other tokens of a text are in the
@@ -88,6 +88,7 @@ class StateCells {
   void keep_inputs(const CellTable& table);
   void make_room(const CellTable& table, std::size_t inputs);
   void find_columns(Node& node) const;
+  void find_far_columns(std::size_t number);
   void order_steps();
   void add_step(std::int32_t node, std::int32_t load);
 
@@ -104,6 +105,7 @@ class StateCells {
 
   std::vector<Node> nodes_;
   std::vector<StateStep> steps_;
+  std::vector<std::int32_t> far_of_nodes_, far_of_steps_;  // [nodes] or [steps][far_kept + 1]: StatePlan::far_columns
   std::vector<std::int32_t> free_aside_;
   StatePlan plan_;
 };

@@ -16,7 +16,7 @@ struct LayerFloats {
 };
 
 LayerFloats floats_of(const StateShape& shape, StateCounts counts) {
-  return {counts.states * shape.state_floats(), (counts.inputs + StateShape::kColumns * counts.states) * shape.channels(),
+  return {counts.states * shape.state_floats(), (counts.inputs + counts.kept * counts.states) * shape.channels(),
           counts.inputs * shape.update_floats()};
 }
 

@@ -11,6 +11,7 @@ namespace yamata {
 /// How many states, and tokens' inputs, each layer has.
 struct StateCounts {
   std::int32_t inputs = 0, states = 0;
+  std::int32_t kept = StateShape::kColumns;  ///< columns with each state
 };
 
 /// [layer]: as StateMemory says, in F32.

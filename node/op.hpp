@@ -335,6 +335,6 @@ struct BarrierOp {
 
 using Op = std::variant<EmbedOp, LinearOp, StoreOp, AttentionOp, AttentionPartOp, MergeAttentionOp, GatherOp, AllGatherOp, ReadOp, PackOp,
                         NormOp, ResizeOp, AddOp, RouterOp, ScaleOp, HighestOp, BarrierOp, StateInputsOp, DeltaRuleOp, ScanOp,
-                        GatedConvolutionOp, HeadGateOp, UngateOp, PickOp, PoolOp>;
+                        GatedConvolutionOp, HeadGateOp, UngateOp, PickOp, PoolOp, FarConvolutionOp, LikenessOp>;
 
 }  // namespace yamata

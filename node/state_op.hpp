@@ -91,9 +91,17 @@ struct StatePlan {
   std::span<const StateStep> steps;
   std::int32_t inputs = 0, states = 0;  ///< in each layer's memory
   std::int32_t aside = 0;               ///< number of states that are put aside at the same time
+  /// For a convolution that reaches far back: how many columns are kept with a state in its memory.
+  std::int32_t far_kept = 0;
+  /// [steps][far_kept + 1]: each step's own column and those before it, as StateStep::columns, in that memory.
+  std::span<const std::int32_t> far_columns{};
 
   /// Number of the column that lies `back` tokens, from 1 to kColumns, before what follows a state.
   std::int32_t column_of(std::int32_t state, std::int32_t back) const { return inputs + StateShape::kColumns * (state + 1) - back; }
+  /// The same in the memory of a convolution that reaches far back.
+  std::int32_t far_column_of(std::int32_t state, std::int32_t back) const { return inputs + far_kept * (state + 1) - back; }
+  /// Of a step, by its number.
+  const std::int32_t* far_columns_of(std::size_t step) const { return far_columns.data() + step * static_cast<std::size_t>(far_kept + 1); }
 };
 
 /// The inputs of the rule. Queries, keys and values: silu of a convolution per channel. Decay: e to the power rate * log(1 + e^(decay +
@@ -152,6 +160,26 @@ struct GatedConvolutionOp {
   float* out;          ///< [rows][channels]
   bool* finished;      ///< as in DeltaRuleOp
   OpRange which{};     ///< heads that are computed
+};
+
+/// A convolution per channel over every `dilation`-th column up to a token's own: silu of the sum of taps times columns, the oldest first.
+/// A column is a token's input. `StatePlan::far_kept` columns are kept with a state.
+struct FarConvolutionOp {
+  const float* x;  ///< [rows][channels]
+  std::int64_t channels, tap_count, dilation;
+  const float* taps;  ///< [channels][tap_count], the oldest first
+  const StatePlan* plan;
+  float* columns;  ///< [inputs + far_kept * states][channels]: memory, as StateMemory::columns
+  float* out;      ///< [rows][channels]
+};
+
+/// How alike two vectors are: out[row] = s * sqrt(max(|p|, 10^-6)), where p is their product times `scale` and s its sign, or 0. Products
+/// are of eight sums, in double precision, of every eighth element, added up one after another.
+struct LikenessOp {
+  const float *a, *b;  ///< [rows][cols]
+  std::int64_t rows, cols;
+  float scale;
+  float* out;  ///< [rows]
 };
 
 /// Gates of heads: x = x * sigmoid(gate), or x * silu(gate); with a norm, x / rms(x) * norm instead of x. Divided by rows and heads.

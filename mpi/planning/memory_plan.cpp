@@ -234,12 +234,14 @@ RankBytes rank_bytes(const ModelFile& model, LayerRange range, const Shard& shar
   const std::int64_t recurrent = recurrent_layers(h, range);
   const std::size_t in_windows = cell_bytes(h, range, shard, cache_types, true);
   const bool reuses = window_cells > 0 && !h.is_recurrent();
-  return {.weights = stage_bytes(file, h, range, shard),
-          .cache_per_cell = cell_bytes(h, range, shard, cache_types, false) + (reuses ? 0 : in_windows) +
-                            (window_cells > 0 ? 0 : StateStore::bytes_for(shard.state(), recurrent, {1, 0})),
-          .buffers = buffer_bytes(h, range, batch, threads, shard),
-          .window_cache = (reuses ? in_windows * static_cast<std::size_t>(window_cells) : 0) +
-                          StateStore::bytes_for(shard.state(), recurrent, {window_cells, StateCells::states(texts)})};
+  return {
+      .weights = stage_bytes(file, h, range, shard),
+      .cache_per_cell = cell_bytes(h, range, shard, cache_types, false) + (reuses ? 0 : in_windows) +
+                        (window_cells > 0 ? 0 : StateStore::bytes_for(shard.state(), recurrent, {1, 0}) + ngram_bytes(h, range, {1, 0})),
+      .buffers = buffer_bytes(h, range, batch, threads, shard),
+      .window_cache = (reuses ? in_windows * static_cast<std::size_t>(window_cells) : 0) +
+                      StateStore::bytes_for(shard.state(), recurrent, {window_cells, StateCells::states(texts)}) +
+                      ngram_bytes(h, range, {window_cells, StateCells::states(texts)})};
 }
 
 RankBytes device_bytes(const ModelFile& model, LayerRange layers, const Shard& shard, CacheTypes cache_types, int batch, std::int64_t cells,
@@ -261,7 +263,7 @@ RankBytes device_bytes(const ModelFile& model, LayerRange layers, const Shard& s
 std::uint64_t weights_that_move(const ModelFile& model, LayerRange layers, const Shard& shard) {
   std::uint64_t bytes = stage_bytes(model.file, model.h, layers, shard);
   for (const FoundTensor& found : find_tensors(model.file, model.h, layers, shard))
-    bytes -= is_looked_up(found.role) ? found.held_bytes() : 0;
+    bytes -= is_looked_up(found.role) && !stays_in_file(found.role) ? found.held_bytes() : 0;
   return bytes;
 }
 

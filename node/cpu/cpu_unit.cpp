@@ -7,6 +7,7 @@
 
 #include "node/cpu/kernels/panel.hpp"
 #include "node/cpu/kernels/repack.hpp"
+#include "node/cpu/ngram_ops.hpp"
 #include "node/cpu/row_ops.hpp"
 #include "node/cpu/state_ops.hpp"
 #include "node/cpu/thread_share.hpp"
@@ -294,6 +295,12 @@ void CpuUnit::run(const AttentionOp& op, int thread) { attention_.run(op, thread
 void CpuUnit::run(const PickOp& op, int thread) { picks_.run(op, thread, pool_); }
 
 void CpuUnit::run(const PoolOp& op, int thread) { pool_keys(op, thread_share(op.rows, thread, threads())); }
+
+void CpuUnit::run(const FarConvolutionOp& op, int thread) {
+  cpu::convolve_far(kernels_, op, thread_share(op.channels, thread, threads(), kRowGrain));
+}
+
+void CpuUnit::run(const LikenessOp& op, int thread) { cpu::compare_rows(op, thread_share(op.rows, thread, threads())); }
 
 void CpuUnit::run(const AttentionPartOp& op, int thread) { attention_.run(op, thread); }
 

@@ -72,6 +72,8 @@ class CpuUnit final : public ComputeUnit {
   void run(const UngateOp& op, int thread);
   void run(const PickOp& op, int thread);
   void run(const PoolOp& op, int thread);
+  void run(const FarConvolutionOp& op, int thread);
+  void run(const LikenessOp& op, int thread);
   void multiply(const LinearOp& op, const LinearOp::Part& part, ThreadShare outputs, std::int64_t expert, std::byte* panel);
 
   const cpu::KernelTable& kernels_;

@@ -47,6 +47,8 @@ bool has_both(const LayerSpec& spec) { return spec.experts > 0 && spec.dense_bes
 bool has_layer_inputs(const LayerSpec& spec) { return spec.input_dim > 0; }
 bool scales_output(const LayerSpec& spec) { return spec.scales_output; }
 bool has_streams(const LayerSpec& spec) { return spec.streams > 0; }
+bool has_ngrams(const LayerSpec& spec) { return spec.ngram_dim > 0; }
+bool reads_ngrams(const LayerSpec& spec) { return spec.reads_ngrams; }
 bool has_one_stream(const LayerSpec& spec) { return spec.streams == 0; }
 bool mixes_streams(const LayerSpec& spec) { return has_streams(spec) && spec.mixer != Mixer::kNone; }
 bool feeds_streams(const LayerSpec& spec) { return has_streams(spec) && spec.feeds; }
@@ -200,6 +202,18 @@ constexpr TensorRow kTensors[] = {
     matrix(kLayerProjection, "proj.weight", kDim, kLayerInput, has_layer_inputs),
     vector(kLayerPostNorm, "post_norm.weight", kDim, has_layer_inputs),
     bias(kOutputScale, "layer_output_scale.weight", kOne, scales_output),
+    {.role = kNgramEmbedding,
+     .name = "per_layer_token_embd.weight",
+     .holder = kFirstStage,
+     .rows = kNgramRows,
+     .cols = kNgramHead,
+     .present = has_ngrams},
+    matrix(kNgramKey, "ple_key.weight", kAllStreams, kNgrams, reads_ngrams),
+    matrix(kNgramValue, "ple_value.weight", kWholeDim, kNgrams, reads_ngrams),
+    vector(kNgramKeyNorm, "ple_norm_key.weight", kAllStreams, reads_ngrams),
+    vector(kNgramQueryNorm, "ple_norm_query.weight", kAllStreams, reads_ngrams),
+    vector(kNgramConvolutionNorm, "ple_norm_conv.weight", kAllStreams, reads_ngrams),
+    vector(kNgramTaps, "ple_conv1d.weight", kNgramKernel, reads_ngrams),
     vector(kAttentionStreamNorm, "hc_attn_norm.weight", kAllStreams, mixes_streams),
     matrix(kAttentionStreamDown, "hc_attn_down.weight", kStreamRank, kAllStreams, mixes_streams),
     matrix(kAttentionStreamUp, "hc_attn_up.weight", kAllStreams, kStreamRank, mixes_streams),

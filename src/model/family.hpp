@@ -91,6 +91,13 @@ enum class TensorRole {
   kLayerProjection,
   kLayerPostNorm,
   kOutputScale,
+  kNgramEmbedding,
+  kNgramKey,
+  kNgramValue,
+  kNgramKeyNorm,
+  kNgramQueryNorm,
+  kNgramConvolutionNorm,
+  kNgramTaps,
   kAttentionStreamNorm,
   kAttentionStreamDown,
   kAttentionStreamUp,
@@ -111,7 +118,11 @@ enum class TensorRole {
   kShortRopeFactors,
 };
 /// Whether its rows are looked up, not multiplied.
-constexpr bool is_looked_up(TensorRole role) { return role == TensorRole::kEmbedding || role == TensorRole::kLayerEmbedding; }
+constexpr bool is_looked_up(TensorRole role) {
+  return role == TensorRole::kEmbedding || role == TensorRole::kLayerEmbedding || role == TensorRole::kNgramEmbedding;
+}
+/// Whether a run reads so few of its rows that they may stay in the file, and the rest needs no memory.
+constexpr bool stays_in_file(TensorRole role) { return role == TensorRole::kNgramEmbedding; }
 inline constexpr std::size_t kTensorRoles = static_cast<std::size_t>(TensorRole::kShortRopeFactors) + 1;
 
 /// The size of a tensor's dimension, by its meaning.
@@ -148,8 +159,13 @@ enum class Extent {
   kSharedFfn,
   kLayerInput,      ///< a layer's part of the per-layer embedding
   kAllLayerInputs,  ///< the same of all layers
-  kStreams,         ///< their number
-  kAllStreams,      ///< their columns
+  kNgramRows,       ///< of the table of n-gram embeddings, like the next
+  kNgramHead,
+  kNgrams,    ///< of a token
+  kWholeDim,  ///< of the residual stream, where every member has it whole
+  kNgramKernel,
+  kStreams,     ///< their number
+  kAllStreams,  ///< their columns
   kStreamRank,
   kRotaryPairs
 };

@@ -213,6 +213,7 @@ LayerSpec Hyperparameters::layer_at(std::int64_t index) const {
   if (spec.recurrent() || (at < sparse.size() && !sparse[at])) spec.picked = 0;
   if (spec.picked == 0 || (at < indexed.size() && !indexed[at])) spec.index_heads = 0;
   spec.reads_cache = cache_layer(index) != index;
+  spec.reads_ngrams = ngrams.any() && ngrams.layer == index;
   spec.values_from_keys = at < tied_values.size() && tied_values[at] && !spec.reads_cache;
   return spec;
 }
@@ -260,8 +261,8 @@ std::int64_t Hyperparameters::active_ffn() const {
 std::int64_t Hyperparameters::widest_input() const {
   const std::int64_t used = layer.experts > 0 ? layer.experts_used : 0;
   const std::int64_t latent = is_latent() ? heads * std::max(layer.latent_rank, layer.plain_dim) : 0;  // separate for every head
-  return std::max({residual_dim(), layer.stream_rank, heads * (value_dim() + widest_head() - head_dim), layer.input_dim, state.values(),
-                   latent, layer.query_rank, has_dense_layers() ? ffn : 0, layer.shared_ffn,
+  return std::max({residual_dim(), layer.stream_rank, heads * (value_dim() + widest_head() - head_dim), layer.input_dim, ngrams.dim(),
+                   state.values(), latent, layer.query_rank, has_dense_layers() ? ffn : 0, layer.shared_ffn,
                    used * std::max({dim, layer.expert_ffn, layer.expert_dim})});
 }
 

@@ -6,6 +6,7 @@
 
 #include "src/gguf/gguf.hpp"
 #include "src/model/family.hpp"
+#include "src/model/ngrams.hpp"
 
 namespace yamata {
 
@@ -45,6 +46,7 @@ struct Hyperparameters {
   std::int64_t dense_layers = 0;                                ///< number of layers at the beginning without experts
   std::int64_t expert_period = 1;                               ///< of this many layers, only the last has experts
   StateShape state;                                             ///< of layers with states
+  NgramShape ngrams;                                            ///< of n-gram embeddings
   std::vector<Mixer> mixers;                                    ///< by layer; empty: all have attention
   std::vector<bool> sparse;                                     ///< which layers have sparse attention; empty: all, if the model has it
   std::vector<bool> indexed;                                    ///< with sparse attention, which layers have an index; empty: all

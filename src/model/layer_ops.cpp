@@ -51,6 +51,7 @@ LayerOps::NormWeights LayerOps::ffn_norm_of(const LayerSpec& spec, const WeightS
 
 void LayerOps::add_layer(const LayerSpec& spec, const WeightSet& w, const LayerCache& cache, std::int64_t rows, bool whole) {
   if (spec.mixer == Mixer::kNone) return add_feed_forward(spec, w, rows);
+  if (spec.reads_ngrams) add_ngrams(spec, w, cache, rows);
   const NormWeights attention_norm{spec.attention_norm, w.vector(kAttentionNorm), w.vector(kAttentionNormBias)};
   if (spec.parallel)
     add_norm(ffn_norm_of(spec, w), buffers_.x.data(), rows, whole, buffers_.ffn_input.data());  // before attention is added

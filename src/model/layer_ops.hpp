@@ -31,7 +31,8 @@ struct LayerCache {
   // Of a recurrent layer instead:
   const StatePlan* plan = nullptr;
   StateMemory states{};
-  bool* finished = nullptr;  ///< as in DeltaRuleOp
+  bool* finished = nullptr;        ///< as in DeltaRuleOp
+  float* ngram_columns = nullptr;  ///< of the layer's n-gram embeddings: FarConvolutionOp::columns
 };
 
 /// Adds the operations of layers, and of the part after them, to a list. Its arguments must outlive the run.
@@ -79,6 +80,8 @@ class LayerOps {
   float* block_columns() const;
   void add_block(std::int64_t rows);
   void add_feed_forward_of_streams(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);
+  void norm_streams(const float* x, std::int64_t rows, const float* weight, float* out);
+  void add_ngrams(const LayerSpec& spec, const WeightSet& weights, const LayerCache& cache, std::int64_t rows);
   static NormWeights ffn_norm_of(const LayerSpec& spec, const WeightSet& weights);
   void add_feed_forward(const LayerSpec& spec, const WeightSet& weights, std::int64_t rows);
   void add_norm(const NormWeights& norm, float* x, std::int64_t rows, bool whole, float* out);

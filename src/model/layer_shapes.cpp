@@ -50,6 +50,17 @@ std::vector<CachedLayer> cached_layers(const Hyperparameters& h, LayerRange laye
   return cached;
 }
 
+StateShape ngram_state(const Hyperparameters& h) { return {.heads = h.residual_dim() / StateShape::kBlock, .dim = StateShape::kBlock}; }
+
+StateCounts ngram_counts(const Hyperparameters& h, StateCounts counts) {
+  return {counts.inputs, counts.states, static_cast<std::int32_t>(h.ngrams.kept())};
+}
+
+std::size_t ngram_bytes(const Hyperparameters& h, LayerRange layers, StateCounts counts) {
+  const bool here = layers.begin <= h.ngrams.layer && h.ngrams.layer < layers.end;
+  return here ? StateStore::bytes_for(ngram_state(h), 1, ngram_counts(h, counts)) : 0;
+}
+
 std::size_t cell_bytes(const Hyperparameters& h, LayerRange layers, const Shard& shard, CacheTypes types, bool windowed) {
   std::size_t bytes = 0;
   for (const CachedLayer& cached : cached_layers(h, layers, shard)) {

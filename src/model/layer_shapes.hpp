@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cache/kv_store.hpp"
+#include "cache/state_store.hpp"
 #include "src/model/shard.hpp"
 
 namespace yamata {
@@ -41,6 +42,12 @@ std::vector<std::int64_t> shared_from_before(const Hyperparameters& h, LayerRang
 
 /// A stage's layers that have cells of their own, then those before it whose keys and values it reads.
 std::vector<CachedLayer> cached_layers(const Hyperparameters& h, LayerRange layers, const Shard& shard);
+
+/// The shape of what is kept for the convolution of n-gram embeddings: columns, as many floats as the streams have; and how many.
+StateShape ngram_state(const Hyperparameters& h);
+StateCounts ngram_counts(const Hyperparameters& h, StateCounts counts);
+/// Its bytes, if the layer that has them is in the stage.
+std::size_t ngram_bytes(const Hyperparameters& h, LayerRange layers, StateCounts counts);
 
 /// Bytes of a token's keys and values in a stage's layers with a sliding window, or in those without.
 std::size_t cell_bytes(const Hyperparameters& h, LayerRange layers, const Shard& shard, CacheTypes types, bool windowed);

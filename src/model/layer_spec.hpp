@@ -80,6 +80,11 @@ struct LayerSpec {
   std::int64_t input_dim = 0;  ///< values of a token per layer; 0: none
   bool scales_output = false;  ///< a layer may have a factor of the residual stream after it
 
+  // N-gram embeddings (Qwen3.8): before a layer's other blocks, a product of other embeddings of the token and those before it is added to
+  // the streams, as much as another product is like each stream, and then a convolution of that.
+  std::int64_t ngram_dim = 0;  ///< floats of a token's embeddings; 0: the model has none
+  bool reads_ngrams = false;   ///< this layer does that
+
   // Feed-forward.
   NormKind ffn_norm = NormKind::kRms;
   NormKind ffn_post_norm = NormKind::kNone;

@@ -9,7 +9,7 @@ namespace yamata {
 
 PassedRows::PassedRows(const Hyperparameters& h, std::int64_t cut) : dim(h.residual_dim()) {
   if (cut == 0 || cut == h.layers) return;
-  inputs = (h.layers - cut) * h.layer.input_dim;
+  inputs = inputs_from(h, cut);
   const LayerSpec next = h.layer_at(cut);
   if (next.picked > 0 && next.index_heads == 0) picked = next.picked;
   std::vector<bool> passed(static_cast<std::size_t>(cut));

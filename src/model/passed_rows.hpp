@@ -18,6 +18,10 @@ struct PassedRows {
     std::int64_t floats;  ///< of a row's keys; values have as many
   };
   PassedRows(const Hyperparameters& h, std::int64_t cut);
+  /// Floats of a row that are inputs of this layer and later ones: per-layer or n-gram embeddings.
+  static std::int64_t inputs_from(const Hyperparameters& h, std::int64_t layer) {
+    return h.ngrams.layer >= layer ? h.ngrams.dim() : (h.layers - layer) * h.layer.input_dim;
+  }
 
   std::int64_t dim, inputs = 0, picked = 0;  ///< floats of a row
   std::vector<Keys> keys;                    ///< by layer, ascending

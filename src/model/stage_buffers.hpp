@@ -102,7 +102,7 @@ struct StageBuffers {
     if (spec.dense_beside) b.sums = 2 * own;
     const std::int64_t experts_own = shard.rows(Extent::kExpertDim).count();
     if (spec.expert_dim > 0) b.ffn_input = spec.expert_dim, b.sums = experts_own;
-    b.layer_inputs = b.layer_gates = (h.layers - layers.begin) * spec.input_dim;
+    b.layer_inputs = PassedRows::inputs_from(h, layers.begin), b.layer_gates = spec.input_dim > 0 ? b.layer_inputs : 0;
     b.input = std::max(b.input, spec.input_dim);
     if (used > 0 || branches) b.branch = std::max<std::int64_t>(1, used) * std::max(own, experts_own);
     if (used > 0) b.router = spec.experts + 1, b.choice = 4 * used, b.expert_begins = spec.experts + 1;

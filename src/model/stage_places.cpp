@@ -24,6 +24,11 @@ void TransformerStage::place(const StageBatch& batch) {
       ropes_[rope].angles(batch.placements[i].position, angles + i * ropes_[rope].width());
     }
   }
+  if (ngrams_) {
+    ngrams_->place(batch_cells_.cells(), batch.tokens);
+    ngram_rows_.clear();
+    for (const std::span<const CellId> cells : visible_) ngrams_->append_rows(cells, ngram_rows_);
+  }
   picked_.place(visible_, reinterpret_cast<CellId*>(buffers_.picked.data()));
   blocks_.place(visible_);
   float* angles = buffers_.block_angles.data();

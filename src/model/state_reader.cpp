@@ -7,6 +7,7 @@
 #include "src/model/family_readers.hpp"
 #include "src/model/hyperparameters.hpp"
 #include "src/model/metadata_reader.hpp"
+#include "src/model/ngram_reader.hpp"
 #include "src/model/sparse_reader.hpp"
 
 namespace yamata {
@@ -69,6 +70,7 @@ void read_qwen4exp(const MetadataReader& reader, Hyperparameters& h) {
   h.layer.stream_rank = reader.count("hyper_connection.low_rank", 1 << 16);
   if (h.dim % 32 != 0) reader.refuse(fmt::format("hyper-connections of {} values, no multiple of 32, are not supported", h.dim));
   read_block_index(reader, h);
+  read_ngrams(reader, h);
 }
 
 /// The state of a convolution of all channels.

@@ -28,6 +28,8 @@ std::int64_t length_in_layer(Extent extent, const LayerSpec& spec) {
       return spec.shared_ffn;
     case Extent::kLayerInput:
       return spec.input_dim;
+    case Extent::kNgrams:
+      return spec.ngram_dim;
     case Extent::kStreams:
       return spec.streams;
     case Extent::kStreamRank:
@@ -84,6 +86,14 @@ std::int64_t length(Extent extent, const Hyperparameters& h, const LayerSpec& sp
       return h.layers * spec.input_dim;
     case Extent::kAllStreams:
       return h.residual_dim();
+    case Extent::kNgramRows:
+      return h.ngrams.table_rows;
+    case Extent::kNgramHead:
+      return h.ngrams.head_dim;
+    case Extent::kWholeDim:
+      return h.dim;
+    case Extent::kNgramKernel:
+      return h.ngrams.taps * h.residual_dim();
     case Extent::kRotaryPairs:
       return h.rotary_dim / 2;
     default:

@@ -46,10 +46,11 @@ TransformerStage::TransformerStage(const gguf::File& file, const Hyperparameters
       layer_ops_(h_, shard_, exchange_, buffers_, ops_) {
   if (window_ > 0 && windowed_layers(h, range) > 0) window_cells_.emplace(options.cells, options.window_cells, window_, options.texts);
   if (recurrent_layers(h, range) > 0) {
-    state_cells_.emplace(options.cells, state_counts(options).inputs, options.texts);
+    state_cells_.emplace(options.cells, state_counts(options).inputs, options.texts, static_cast<std::int32_t>(h.ngrams.kept()));
     const auto last = std::ranges::find(weights_.specs.rbegin(), weights_.specs.rend(), true, &LayerSpec::recurrent);
     last_state_layer_ = static_cast<std::size_t>(weights_.specs.rend() - last) - 1;
   }
+  if (first() && h.ngrams.any()) ngrams_.emplace(h_.ngrams, options.cells);
   const float* factors = rope_factors(options.context > 0 ? options.context : options.cells);
   ropes_.emplace_back(h.of_window(false), h.mixes_windows() ? h.with_window(false) : h.layer_at(0), factors);
   const LayerSpec windowed = h.with_window(true);
@@ -77,6 +78,9 @@ void TransformerStage::share_out(const ContextOptions& options) {
     share_cache(part, options);
     const std::int64_t with_states = recurrent_layers(h_, part.range);
     if (with_states > 0) part.states = std::make_unique<StateStore>(*part.unit, shard_.state(), with_states, state_counts(options));
+    if (h_.ngrams.layer < part.range.begin || h_.ngrams.layer >= part.range.end) continue;
+    part.ngrams = std::make_unique<StateStore>(*part.unit, ngram_state(h_), 1, ngram_counts(h_, state_counts(options)));
+    ngram_columns_ = part.ngrams->layer(0).columns;
   }
 }
 
@@ -146,6 +150,7 @@ void TransformerStage::touch_cache() {
   for (const UnitLayers& part : units_) {
     part.cache->touch();
     if (part.states) part.states->touch();
+    if (part.ngrams) part.ngrams->touch();
   }
 }
 
@@ -259,6 +264,7 @@ LayerCache TransformerStage::cache_of(std::size_t layer) {
     cache.passed_v = cache.passed_k + rows * own.passed_keys;
   }
   const std::int64_t at = static_cast<std::int64_t>(layer) * inputs;
+  cache.ngram_columns = ngram_columns_;
   cache.inputs = buffers_.layer_inputs.data() + at, cache.input_gates = buffers_.layer_gates.data() + at;
   cache.input_stride = (h_.layers - range_.begin) * inputs;
   return cache;
@@ -271,6 +277,7 @@ void TransformerStage::build(const StageBatch& batch) {
   if (first()) {
     ops_.push_back(EmbedOp{&weights_.rest.matrix(TensorRole::kEmbedding), embedded_tokens(batch.tokens), x, h_.embedding_scale});
     if (h_.layer.input_dim > 0) layer_ops_.add_layer_inputs(weights_.rest, batch.tokens);
+    if (ngrams_) ops_.push_back(EmbedOp{&weights_.rest.matrix(TensorRole::kNgramEmbedding), ngram_rows_, buffers_.layer_inputs.data(), 1});
   } else {
     take(batch.activations);
   }
@@ -351,7 +358,7 @@ std::span<const float> TransformerStage::activations() const {
   if (passed_out_.only_residual()) return residual;
   const auto rows = static_cast<std::int64_t>(rows_);
   sent_.assign(residual.begin(), residual.end());
-  const std::int64_t inputs = (h_.layers - range_.begin) * h_.layer.input_dim, later = passed_out_.inputs;
+  const std::int64_t inputs = PassedRows::inputs_from(h_, range_.begin), later = passed_out_.inputs;
   for (std::int64_t row = 0; row < rows; ++row) {
     const float* end = buffers_.layer_inputs.data() + (row + 1) * inputs;
     sent_.insert(sent_.end(), end - later, end);

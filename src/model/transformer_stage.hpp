@@ -80,6 +80,7 @@ class TransformerStage final : public StageModel {
     std::vector<std::unique_ptr<Buffer>> packed{};
     std::unique_ptr<KvStore> cache{};
     std::unique_ptr<StateStore> states{};  // of layers that have them
+    std::unique_ptr<StateStore> ngrams{};  // of the layer that has n-gram embeddings
   };
   /// Keys and values of a layer: those of each kv head here, and where they are if they pass between stages; keys of its index.
   struct Cached {
@@ -149,6 +150,9 @@ class TransformerStage final : public StageModel {
   std::vector<std::span<const CellId>> visible_, in_window_;
   PickedCells picked_;
   KeyBlocks blocks_;
+  std::optional<Ngrams> ngrams_;  // on the first stage
+  std::vector<std::int32_t> ngram_rows_;
+  float* ngram_columns_ = nullptr;
   RunBuffers buffers_;
   FloatBuffer features_;                                                  // [feature layers here][feature_rows][dim]
   FloatBuffer feature_inputs_;                                            // [feature_rows][residual stream], as it is

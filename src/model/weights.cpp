@@ -140,7 +140,7 @@ class Finder {
 
   void require_shape(const TensorRow& row, const gguf::Tensor& t, std::int64_t rows, std::int64_t cols) const {
     if (t.integer_bytes > 0) throw ModelError(fmt::format("{}: tensor {} is of whole numbers, not of weights", file_.name(), t.name));
-    const bool floats = is_vector(row) || (row.rows == Extent::kExperts && row.optional);  // biases
+    const bool floats = (is_vector(row) && row.role != TensorRole::kNgramTaps) || (row.rows == Extent::kExperts && row.optional);  // biases
     if (floats && t.type != TensorType::F32) throw ModelError(fmt::format("{}: tensor {} is not F32", file_.name(), t.name));
     if (is_vector(row)) {
       if (t.cols() * t.rows() != cols)
@@ -192,12 +192,20 @@ std::unique_ptr<float[]> transpose(const FoundTensor& found) {
   return matrix;
 }
 
+/// A vector of another type, as floats.
+std::unique_ptr<float[]> widened(const FoundTensor& found) {
+  auto floats = std::make_unique_for_overwrite<float[]>(static_cast<std::size_t>(found.cols));
+  cpu::dequantize(found.tensor->type, found.tensor->data, found.cols, floats.get());
+  return floats;
+}
+
 }  // namespace
 
 void WeightSet::put(const FoundTensor& found) {
   Matrix matrix{found.tensor->type, found.here.count(), found.cols, found.bytes().data(), found.row_bytes()};
-  if (found.transposed) {
-    transposed_.push_back(transpose(found));
+  const bool widen = found.role == TensorRole::kNgramTaps && found.tensor->type != TensorType::F32;
+  if (found.transposed || widen) {
+    transposed_.push_back(widen ? widened(found) : transpose(found));
     matrix.type = TensorType::F32;
     matrix.data = reinterpret_cast<const std::byte*>(transposed_.back().get());
     matrix.row_bytes = static_cast<std::size_t>(found.cols) * sizeof(float);
@@ -265,7 +273,7 @@ std::vector<std::span<const std::byte>> stage_tensors(const gguf::File& file, co
   std::vector<std::span<const std::byte>> tensors, scales;
   const gguf::Tensor* embedding = nullptr;
   for (const FoundTensor& found : find_tensors(file, h, range, shard)) {
-    if ((found.of_expert && !experts) || found.transposed) continue;
+    if ((found.of_expert && !experts) || found.transposed || stays_in_file(found.role)) continue;
     const std::span<const std::byte> bytes = found.bytes();
     if (found.scale && found.copy <= 0) scales.push_back({found.scale->data, found.scale->bytes});
     if (found.role == TensorRole::kEmbedding) embedding = found.tensor;
@@ -285,7 +293,8 @@ std::size_t stage_bytes(const gguf::File& file, const Hyperparameters& h, LayerR
   const gguf::Tensor* embedding = nullptr;
   for (const FoundTensor& found : find_tensors(file, h, range, shard)) {
     if (found.role == TensorRole::kEmbedding) embedding = found.tensor;
-    if (found.role != TensorRole::kOutput || found.tensor != embedding) bytes += found.held_bytes();
+    const bool again = found.role == TensorRole::kOutput && found.tensor == embedding;
+    if (!again && !stays_in_file(found.role)) bytes += found.held_bytes();
   }
   return bytes;
 }

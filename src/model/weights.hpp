@@ -89,7 +89,7 @@ struct StageWeights {
 /// The bytes of the file that a stage reads, with factors; `found` belongs to it. Throws ModelError if one of them is a hole.
 void require_present(const gguf::File& file, const FoundTensor& found);
 
-/// The bytes of every tensor that a rank of a stage holds, with or without `experts`; tied embedding and output count once.
+/// The bytes of every tensor that a rank of a stage holds in memory, with or without `experts`; tied embedding and output count once.
 std::vector<std::span<const std::byte>> stage_tensors(const gguf::File& file, const Hyperparameters& h, LayerRange layers,
                                                       const Shard& shard, bool experts = true);
 /// Their sum, in the form in which they are held.

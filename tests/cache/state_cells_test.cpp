@@ -9,65 +9,10 @@
 
 #include "cache/cache_operation.hpp"
 #include "node/error.hpp"
+#include "tests/cache/layer_of_texts.hpp"
 
 namespace yamata {
 namespace {
-
-/// Here, a state is the text of its tokens, and a convolution's column is a token.
-using State = std::vector<int>;
-
-/// Memory of one layer, and runs of plans on it, as a compute unit would do them.
-struct Layer {
-  StateCounts counts;
-  std::vector<State> states;
-  std::vector<int> columns, updates;
-
-  explicit Layer(StateCounts its_counts)
-      : counts(its_counts),
-        states(static_cast<std::size_t>(counts.states)),
-        columns(static_cast<std::size_t>(counts.inputs + StateShape::kColumns * counts.states)),
-        updates(static_cast<std::size_t>(counts.inputs)) {}
-
-  int column(std::int32_t number, const std::vector<int>& tokens) const {
-    if (number >= 0) return columns[static_cast<std::size_t>(number)];
-    return number == StateStep::kZero ? 0 : tokens[static_cast<std::size_t>(StateStep::kZero - 1 - number)];
-  }
-
-  /// The state after each row, and the columns that its convolution reads.
-  struct Row {
-    State state, columns;
-  };
-  std::vector<Row> run(const StatePlan& plan, const std::vector<int>& tokens) {
-    std::vector<Row> rows(tokens.size());
-    for (const StateStep& step : plan.steps) {
-      if (step.row >= 0) {
-        for (const std::int32_t number : step.columns) rows[static_cast<std::size_t>(step.row)].columns.push_back(column(number, tokens));
-      }
-      if (step.row >= 0 && step.input >= 0) {
-        columns[static_cast<std::size_t>(step.input)] = updates[static_cast<std::size_t>(step.input)] =
-            tokens[static_cast<std::size_t>(step.row)];
-      }
-      if (step.keep < 0) continue;
-      for (std::int32_t back = 1; back <= StateShape::kColumns; ++back) {
-        columns[static_cast<std::size_t>(plan.column_of(step.keep, back))] =
-            column(step.columns[static_cast<std::size_t>(back - 1)], tokens);
-      }
-    }
-    std::vector<State> aside(static_cast<std::size_t>(plan.aside));
-    State current;
-    for (const StateStep& step : plan.steps) {
-      if (step.load == StateStep::kZero) current.clear();
-      if (step.load >= 0)
-        current = step.load < plan.states ? states[static_cast<std::size_t>(step.load)]
-                                          : aside[static_cast<std::size_t>(step.load - plan.states)];
-      current.push_back(step.row >= 0 ? tokens[static_cast<std::size_t>(step.row)] : updates[static_cast<std::size_t>(step.input)]);
-      if (step.keep >= 0) states[static_cast<std::size_t>(step.keep)] = current;
-      if (step.aside >= 0) aside[static_cast<std::size_t>(step.aside)] = current;
-      if (step.row >= 0) rows[static_cast<std::size_t>(step.row)].state = current;
-    }
-    return rows;
-  }
-};
 
 constexpr std::int32_t kCells = 96, kEach = 12, kGuesses = 16;
 
@@ -78,7 +23,7 @@ class Scene {
       : random_(seed),
         texts_(texts),
         layer_({inputs, StateCells::states(texts)}),
-        states_(cells_of(texts), inputs, texts),
+        states_(cells_of(texts), inputs, texts, kFar),
         table_(cells_of(texts), texts.slots * kEach + texts.checkpoints),
         growing_(static_cast<std::size_t>(texts.slots)) {}
 
@@ -101,6 +46,9 @@ class Scene {
       State columns(expected[row].rbegin(), expected[row].rend());
       columns.resize(StateShape::kTaps, 0);
       ASSERT_EQ(rows[row].columns, columns) << "row " << row;
+      State far(expected[row].rbegin(), expected[row].rend());
+      far.resize(kFar + 1, 0);
+      ASSERT_EQ(rows[row].far, far) << "row " << row;
     }
     *states_.written() = ends;
     replayed_ += std::ranges::count_if(plan.steps, [](const StateStep& step) { return step.row < 0; });

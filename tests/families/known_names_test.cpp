@@ -21,17 +21,20 @@
 namespace yamata::families_test {
 namespace {
 
-constexpr std::int64_t kLayers = 2;
+constexpr std::int64_t kLayers = 3;
 
 /// The beginning of a small model of a family, to which a key or a tensor can be added.
 class Probe {
  public:
   explicit Probe(const std::string& family) {
     const auto names = variant_names();
-    const bool own = std::ranges::find(names, family) != names.end();
+    std::string variant = family;
+    for (const char* fuller : {"-40b", "-ngrams"}) {
+      if (std::ranges::find(names, family + fuller) != names.end()) variant = family + fuller;
+    }
     const test::TemporaryFolder folder;
     const std::string path = folder / "model.gguf";
-    write_tiny_model(own ? family : family + "-40b", TensorType::F16, path);
+    write_tiny_model(variant, TensorType::F16, path);
     file_.emplace(gguf::File::open(path));
     prefix_ = family + ".";
   }

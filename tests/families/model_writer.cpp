@@ -105,6 +105,13 @@ ModelWriter& ModelWriter::counts(const std::string& key, const std::vector<std::
   pair(architecture_ + "." + key, list.str());
   return *this;
 }
+ModelWriter& ModelWriter::wide_counts(const std::string& key, const std::vector<std::uint64_t>& values) {
+  Bytes list;
+  list.put<std::uint32_t>(gguf_test::kArray).put<std::uint32_t>(gguf_test::kU64).put<std::uint64_t>(values.size());
+  for (const std::uint64_t value : values) list.put(value);
+  pair(architecture_ + "." + key, list.str());
+  return *this;
+}
 ModelWriter& ModelWriter::flags(const std::string& key, const std::vector<bool>& values) {
   Bytes list;
   list.put<std::uint32_t>(gguf_test::kArray).put<std::uint32_t>(gguf_test::kBool).put<std::uint64_t>(values.size());

@@ -34,6 +34,7 @@ class ModelWriter {
   // Metadata of the family, whose name comes before each key.
   ModelWriter& count(const std::string& key, std::int64_t value);
   ModelWriter& counts(const std::string& key, const std::vector<std::int32_t>& values);
+  ModelWriter& wide_counts(const std::string& key, const std::vector<std::uint64_t>& values);
   ModelWriter& flags(const std::string& key, const std::vector<bool>& values);
   ModelWriter& real(const std::string& key, double value);
   ModelWriter& boolean(const std::string& key, bool value);

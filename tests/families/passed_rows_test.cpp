@@ -25,6 +25,18 @@ TEST_F(LayoutsOfOne, SharedKeys_passEveryCut) {
   }
 }
 
+/// A table of n-gram embeddings may be larger than memory: no rank reads it all, or counts it.
+TEST_F(LayoutsOfOne, NgramTable_staysInTheFile) {
+  const ModelFile model = open("F32", "qwen4exp-ngrams");
+  const gguf::Tensor& table = model.file.tensor("per_layer_token_embd.weight");
+  const Shard all(model.h);
+  for (const std::span<const std::byte> read : stage_tensors(model.file, model.h, {0, 1}, all))
+    EXPECT_TRUE(read.data() + read.size() <= table.data || table.data + table.bytes <= read.data());
+  std::size_t bytes = 0;
+  for (const FoundTensor& found : find_tensors(model.file, model.h, {0, 1}, all)) bytes += found.held_bytes();
+  EXPECT_EQ(stage_bytes(model.file, model.h, {0, 1}), bytes - table.bytes);
+}
+
 TEST_F(LayoutsOfOne, SuppressedTokens_haveNoProbability) {
   ModelFile model = open("F32", "gemma4");
   const std::vector<LayerRange> whole{{0, model.h.layers}};

@@ -46,6 +46,8 @@ struct Shape {
   /// Hyper-connections of so many streams, instead of norms; attention also has an index, which picks `picked` tokens in blocks of so many,
   /// or is not used.
   std::int64_t streams = 0, stream_rank = 32, index_block = 0;
+  /// The layer that reads n-gram embeddings: two rows of a table for each of the last two tokens, and for each of the last three. -1: none.
+  std::int64_t ngram_layer = -1;
   bool faint = false;             ///< layers change the residual stream little, so that the last token tells most of the next
   std::int64_t nextn_layers = 0;  ///< after the last, which predict a further token
   bool nextn_output = false;      ///< and have embeddings and an output of their own
@@ -172,6 +174,23 @@ class Builder {
       m.counts("attention.compress_ratios", blocks);
     }
     add_mix("output_hc");
+    if (s.ngram_layer >= 0) describe_ngrams();
+  }
+
+  void describe_ngrams() {
+    m.counts("ple.layers", {static_cast<std::int32_t>(s.ngram_layer)}).count("ple.ngram_size", 3).count("ple.heads_per_ngram", 2);
+    m.count("ple.conv_kernel", 4).count("ple.eos_token_id", 445).count("embedding_length_per_layer_input", s.dim / 4);
+    m.wide_counts("ple.layer_multipliers", {0x9e3779b97f4a7c15u, 0xc2b2ae3d27d4eb4fu, 0x165667b19e3779f9u});
+    m.wide_counts("ple.head_offsets", {0, 101, 204, 311}).wide_counts("ple.head_vocab_sizes", {101, 103, 107, 109});
+    m.tensor("per_layer_token_embd.weight", {s.dim / 4, 432}, Like::kEmbedding);
+  }
+
+  void add_ngrams() {
+    const std::int64_t all = s.streams * s.dim;
+    matrix("ple_key", s.dim, all, false);
+    matrix("ple_value", s.dim, s.dim, false);
+    for (const char* name : {"ple_norm_key.weight", "ple_norm_query.weight", "ple_norm_conv.weight"}) vector(name, all, Like::kNorm);
+    m.tensor(at_ + "ple_conv1d.weight", {4, all}, Like::kTaps);
   }
 
   void add_mix(const std::string& name) {
@@ -288,6 +307,7 @@ class Builder {
     at_ = "blk." + std::to_string(layer) + ".";
     for (const char* name : s.norms) norm(name);
     if (s.streams > 0) add_mix("hc_attn"), add_mix("hc_ffn");
+    if (layer == s.ngram_layer) add_ngrams();
     if (attends(layer)) add_attention(layer);
     if (scans(layer)) add_scan();
     if (!attends(layer) && !s.layout) s.taps > 0 ? add_convolution() : add_rule();

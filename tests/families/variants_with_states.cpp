@@ -45,6 +45,13 @@ Builder make_qwen4exp_blocks() {
   return with_sections(Builder(shape));
 }
 
+/// With n-gram embeddings in a layer that two others are before.
+Builder make_qwen4exp_ngrams() {
+  Shape shape = with_shared_expert(qwen35("qwen4exp"));
+  shape.norms = {}, shape.streams = 3, shape.ngram_layer = 2;
+  return with_sections(Builder(shape));
+}
+
 /// With MTP layers, or, with 0, without.
 template <std::int64_t layers>
 Shape predicting(Shape shape) {
@@ -130,6 +137,7 @@ constexpr Variant kVariantsWithStates[] = {
     {"qwen35moe", make_qwen35moe},
     {"qwen4exp", make_qwen4exp},
     {"qwen4exp-blocks", make_qwen4exp_blocks},
+    {"qwen4exp-ngrams", make_qwen4exp_ngrams},
     {"lfm2", make_lfm2},
     {"lfm2moe", make_lfm2moe},
     {"granitehybrid", make_granitehybrid},

@@ -96,18 +96,26 @@ TEST(StateLayers, OfLfm2_haveNoKeyValueHeads) {
   expect_refused(file, "lfm2.attention.sliding_window is not supported");
 }
 
-TEST(StateLayers, OfQwen4exp_haveStreams_andSparseAttention) {
+/// Of which every fourth layer attends.
+ModelFile small_qwen4exp(std::uint64_t layers = 5) {
   ModelFile file = small_model("qwen4exp");
   const auto set = [&](const std::string& key, std::uint64_t value) { file.set("qwen4exp." + key, value); };
-  set("block_count", 5), set("expert_count", 4), set("expert_used_count", 2), set("expert_feed_forward_length", 32);
+  set("block_count", layers), set("expert_count", 4), set("expert_used_count", 2), set("expert_feed_forward_length", 32);
   for (const auto& [key, value] :
        {std::pair{"conv_kernel", 4}, {"inner_size", 96}, {"state_size", 16}, {"time_step_rank", 6}, {"group_count", 2}})
     set(std::string("ssm.") + key, static_cast<std::uint64_t>(value));
   file.metadata["qwen4exp.rope.dimension_sections"] = std::vector<std::int64_t>{3, 3, 2, 0};
   set("attention.indexer.head_count", 2), set("attention.indexer.key_length", 16), set("attention.indexer.top_k", 8);
-  set("hyper_connection.count", 3);
-  expect_refused(file, "qwen4exp.hyper_connection.low_rank is missing");
-  set("hyper_connection.low_rank", 24);
+  set("hyper_connection.count", 3), set("hyper_connection.low_rank", 24);
+  return file;
+}
+
+TEST(StateLayers, OfQwen4exp_haveStreams_andSparseAttention) {
+  ModelFile file = small_qwen4exp();
+  const auto set = [&](const std::string& key, std::uint64_t value) { file.set("qwen4exp." + key, value); };
+  ModelFile other = file;
+  other.metadata.erase("qwen4exp.hyper_connection.low_rank");
+  expect_refused(other, "qwen4exp.hyper_connection.low_rank is missing");
   const Hyperparameters h = shaped(file);
   EXPECT_EQ(h.layer.streams, 3);
   EXPECT_EQ(h.layer.stream_rank, 24);
@@ -116,25 +124,49 @@ TEST(StateLayers, OfQwen4exp_haveStreams_andSparseAttention) {
   EXPECT_TRUE(h.layer_at(0).sigmoid_gate && h.layer_at(0).recurrent() && h.layer_at(3).output_gate);
   file.metadata["qwen4exp.attention.compress_ratios"] = std::vector<std::int64_t>{4, 4, 4, 0, 4};
   EXPECT_FALSE(shaped(file).is_sparse()) << "only layer 3 attends";
-  ModelFile other = file;
-  other.metadata["qwen4exp.ple.layers"] = std::vector<std::int64_t>{1};
-  expect_refused(other, "qwen4exp.ple.layers is not supported");
   set("embedding_length", 48), set("attention.key_length", 16), set("attention.value_length", 16);
   file.tensors["token_embd.weight"] = {48, 10};
   expect_refused(file, "hyper-connections of 48 values");
 }
 
+TEST(StateLayers, OfQwen4exp_mayReadNgrams) {
+  using Whole = std::vector<std::int64_t>;
+  ModelFile file = small_qwen4exp();
+  const auto set = [&](const std::string& key, auto value) { file.metadata["qwen4exp." + key] = value; };
+  const auto refused_with = [&](const std::string& key, Whole value, const std::string& expected) {
+    ModelFile other = file;
+    other.metadata["qwen4exp." + key] = std::move(value);
+    expect_refused(other, expected);
+  };
+  set("ple.layers", Whole{1});
+  expect_refused(file, "qwen4exp.ple.ngram_size is missing");
+  for (const auto& [key, value] :
+       {std::pair{"ple.ngram_size", 3}, {"ple.heads_per_ngram", 1}, {"ple.conv_kernel", 4}, {"ple.eos_token_id", 9}})
+    set(key, static_cast<std::uint64_t>(value));
+  set("embedding_length_per_layer_input", std::uint64_t{16});
+  file.tensors["per_layer_token_embd.weight"] = {16, 30};
+  set("ple.layer_multipliers", Whole{3, 5, 7}), set("ple.head_offsets", Whole{0, 11}), set("ple.head_vocab_sizes", Whole{11, 19});
+  const Hyperparameters h = shaped(file);
+  EXPECT_EQ(h.ngrams.dim(), 2 * 16);
+  EXPECT_EQ(h.ngrams.kept(), 9);
+  EXPECT_TRUE(h.layer_at(1).reads_ngrams && !h.layer_at(0).reads_ngrams && !h.layer_at(2).reads_ngrams);
+  EXPECT_EQ(PassedRows(h, 1).width(), 3 * 64 + 2 * 16) << "of a token, up to the layer that reads them";
+  EXPECT_EQ(PassedRows(h, 2).width(), 3 * 64);
+  refused_with("ple.layers", {1, 2}, "more than one layer");
+  refused_with("ple.layers", {5}, "layer 5 of 5");
+  refused_with("ple.layers", {3}, "n-gram embeddings of layer 3, which attends");
+  refused_with("ple.layer_multipliers", {3, 5}, "ple.layer_multipliers has 2 whole numbers, not 3");
+  refused_with("ple.head_offsets", {0, -1}, "ple.head_offsets has a negative number");
+  refused_with("ple.head_vocab_sizes", {11, 20}, "n-gram head 1 has rows 11 to 31 of 30");
+  refused_with("ple.head_vocab_sizes", {11, 0}, "n-gram head 1 has rows 11 to 11 of 30");
+  set("ple.ngram_size", std::uint64_t{1});
+  expect_refused(file, "n-grams of one token");
+}
+
 TEST(StateLayers, OfQwen4exp_attendToBlocks_asTheFileSays) {
-  ModelFile file = small_model("qwen4exp");
+  ModelFile file = small_qwen4exp(8);
   const auto set = [&](const std::string& key, std::uint64_t value) { file.set("qwen4exp." + key, value); };
   const auto blocks = [&](std::vector<std::int64_t> tokens) { file.metadata["qwen4exp.attention.compress_ratios"] = std::move(tokens); };
-  set("block_count", 8), set("expert_count", 4), set("expert_used_count", 2), set("expert_feed_forward_length", 32);
-  for (const auto& [key, value] :
-       {std::pair{"conv_kernel", 4}, {"inner_size", 96}, {"state_size", 16}, {"time_step_rank", 6}, {"group_count", 2}})
-    set(std::string("ssm.") + key, static_cast<std::uint64_t>(value));
-  file.metadata["qwen4exp.rope.dimension_sections"] = std::vector<std::int64_t>{3, 3, 2, 0};
-  set("attention.indexer.head_count", 2), set("attention.indexer.key_length", 16), set("attention.indexer.top_k", 8);
-  set("hyper_connection.count", 3), set("hyper_connection.low_rank", 24);
   blocks({0, 0, 0, 4, 0, 0, 0, 0});
   expect_refused(file, "keys of an index of 16 values are not a multiple of 32");
   set("attention.indexer.key_length", 32);

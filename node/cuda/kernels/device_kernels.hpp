@@ -253,6 +253,27 @@ struct GatedConvolutionArgs {
   float *columns, *out;
 };
 
+/// FarConvolutionOp.
+struct FarConvolutionArgs {
+  const float* x;
+  std::int64_t channels;
+  const float* taps;
+  std::int64_t tap_count, dilation;
+  const DeviceStep* steps;
+  std::int64_t step_count, inputs, far_kept;
+  const std::int32_t* far_columns;
+  float* columns;
+  float* out;
+};
+
+/// LikenessOp.
+struct LikenessArgs {
+  const float *a, *b;
+  std::int64_t rows, cols;
+  float scale;
+  float* out;
+};
+
 /// HeadGateOp.
 struct HeadGateArgs {
   float* x;
@@ -338,6 +359,8 @@ struct DeviceKernels {
   void (*delta_rule)(const DeltaRuleArgs&, Stream);
   void (*scan)(const DeltaRuleArgs&, Stream);
   void (*gated_convolution)(const GatedConvolutionArgs&, Stream);
+  void (*convolve_far)(const FarConvolutionArgs&, Stream);
+  void (*compare_rows)(const LikenessArgs&, Stream);
   void (*gate_heads)(const HeadGateArgs&, Stream);
   void (*ungate)(const UngateArgs&, Stream);
   void (*index_scores)(const IndexScoreArgs&, Stream);

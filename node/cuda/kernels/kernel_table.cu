@@ -5,6 +5,7 @@
 #include "node/cuda/kernels/formats.hpp"
 #include "node/cuda/kernels/highest.hpp"
 #include "node/cuda/kernels/input.hpp"
+#include "node/cuda/kernels/ngrams.hpp"
 #include "node/cuda/kernels/pick.hpp"
 #include "node/cuda/kernels/residual.hpp"
 #include "node/cuda/kernels/states.hpp"
@@ -40,6 +41,8 @@ constexpr DeviceKernels make_table() {
                   delta_rule,
                   scan_states,
                   gated_convolution,
+                  convolve_far,
+                  compare_rows,
                   gate_heads,
                   ungate,
                   index_scores,

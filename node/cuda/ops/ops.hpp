@@ -73,6 +73,8 @@ bool run(OpContext& context, const HeadGateOp& op);
 bool run(OpContext& context, const UngateOp& op);
 bool run(OpContext& context, const PickOp& op);
 bool run(OpContext& context, const PoolOp& op);
+bool run(OpContext& context, const FarConvolutionOp& op);
+bool run(OpContext& context, const LikenessOp& op);
 
 /// Slices of all who exchange columns, in memory that all of them and the device can access.
 struct Slices {

@@ -107,6 +107,30 @@ bool run(OpContext& c, const GatedConvolutionOp& op) {
   return true;
 }
 
+bool run(OpContext& c, const FarConvolutionOp& op) {
+  const StatePlan& plan = *op.plan;
+  const std::int64_t rows = rows_of(plan);
+  FarConvolutionArgs a{};
+  a.x = c.memory.at(op.x, count_of(rows * op.channels)), a.channels = op.channels;
+  a.taps = c.memory.at(op.taps, count_of(op.tap_count * op.channels)), a.tap_count = op.tap_count, a.dilation = op.dilation;
+  a.steps = steps_of(c, plan), a.step_count = std::ssize(plan.steps), a.inputs = plan.inputs;
+  a.far_kept = plan.far_kept, a.far_columns = c.memory.once(plan.far_columns);
+  a.columns = c.memory.at(op.columns, count_of((plan.inputs + plan.far_kept * plan.states) * op.channels));
+  a.out = c.memory.at(op.out, count_of(rows * op.channels));
+  c.kernels().convolve_far(a, c.stream());
+  c.check("a convolution that reaches far back");
+  return true;
+}
+
+bool run(OpContext& c, const LikenessOp& op) {
+  const std::size_t floats = count_of(op.rows * op.cols);
+  c.kernels().compare_rows(
+      {c.memory.at(op.a, floats), c.memory.at(op.b, floats), op.rows, op.cols, op.scale, c.memory.at(op.out, count_of(op.rows))},
+      c.stream());
+  c.check("likeness of vectors");
+  return true;
+}
+
 bool run(OpContext& c, const HeadGateOp& op) {
   const std::int64_t last = op.rows > 0 ? (op.rows - 1) * op.gate_row + (op.heads - 1) * op.gate_head + op.dim : 0;
   const float* norm = op.norm ? c.memory.at(op.norm, count_of(op.dim)) : nullptr;

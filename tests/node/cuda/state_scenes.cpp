@@ -149,6 +149,42 @@ bool convolution_holds(const TestDevice& device, const StateShape& shape, OpRang
   return layer.equal() && cpu::bits(device_out.values()) == cpu::bits(out);
 }
 
+bool far_convolution_holds(const TestDevice& device, std::int64_t channels) {
+  constexpr std::int64_t kTaps = 3, kDilation = 2, kKept = 5;  // a column more than the taps reach
+  constexpr std::int32_t kZero = StateStep::kZero;
+  const auto own = [](std::int32_t row) { return StateStep::own_column(row); };
+  const std::vector<std::int32_t> far{own(0), kZero,  kZero,  kZero, kZero, kZero,  // the steps' own columns, and those before them
+                                      own(1), own(0), kZero,  kZero, kZero, kZero,  //
+                                      2,      own(0), kZero,  kZero, kZero, kZero,  //
+                                      own(2), 2,      own(0), kZero, kZero, kZero,  //
+                                      own(3), 10,     9,      8,     7,     6,      // those before the end of state 0
+                                      own(4), own(1), own(0), kZero, kZero, kZero};
+  const std::vector<float> x = reals(kRows * channels, 1), taps = reals(kTaps * channels, 2);
+  std::vector<float> columns = reals((kInputs + kKept * kStates) * channels, 3), out = reals(kRows * channels, 4);
+  const Array<float> device_x = device.array(x), device_taps = device.array(taps), device_columns = device.array(columns),
+                     device_out = device.array(out);
+  const Array<DeviceStep> steps = device_steps(device);
+  const Array<std::int32_t> device_far = device.array(far);
+  device.kernels().convolve_far({device_x.data(), channels, device_taps.data(), kTaps, kDilation, steps.data(), std::ssize(tree_of_steps()),
+                                 kInputs, kKept, device_far.data(), device_columns.data(), device_out.data()},
+                                device.stream());
+  device.finish();
+  const StatePlan plan{tree_of_steps(), kInputs, kStates, kAside, kKept, far};
+  compute_on_core(FarConvolutionOp{x.data(), channels, kTaps, kDilation, taps.data(), &plan, columns.data(), out.data()});
+  return cpu::bits(device_columns.values()) == cpu::bits(columns) && cpu::bits(device_out.values()) == cpu::bits(out);
+}
+
+bool likeness_holds(const TestDevice& device, std::int64_t rows, std::int64_t cols) {
+  std::vector<float> a = reals(rows * cols, 1), out = reals(rows, 3);
+  const std::vector<float> b = reals(rows * cols, 2);
+  std::fill_n(a.begin(), cols, 0.0f);  // which has no sign
+  const Array<float> device_a = device.array(a), device_b = device.array(b), device_out = device.array(out);
+  device.kernels().compare_rows({device_a.data(), device_b.data(), rows, cols, 0.1f, device_out.data()}, device.stream());
+  device.finish();
+  compute_on_core(LikenessOp{a.data(), b.data(), rows, cols, 0.1f, out.data()});
+  return cpu::bits(device_out.values()) == cpu::bits(out);
+}
+
 bool gates_hold(const TestDevice& device, std::int64_t dim, bool normed, bool silu) {
   constexpr std::int64_t kHeads = 3;
   std::vector<float> x = reals(kRows * kHeads * dim, 1);
@@ -216,6 +252,9 @@ std::vector<Scene> state_scenes() {
                           return convolution_holds(device, shape, {0, 5}) && convolution_holds(device, shape, {1, 3});
                         }});
     }
+    scenes.push_back(
+        {"convolution that reaches far back", [=](const TestDevice& device) { return far_convolution_holds(device, dim + 1); }});
+    scenes.push_back({"likeness", [=](const TestDevice& device) { return likeness_holds(device, 37, 2 * dim + 5); }});
     for (const auto& [normed, silu] : {std::pair{false, false}, {false, true}, {true, false}, {true, true}}) {
       scenes.push_back({"gates of heads",
                         [=, normed = normed, silu = silu](const TestDevice& device) { return gates_hold(device, dim, normed, silu); }});
