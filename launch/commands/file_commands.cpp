@@ -59,6 +59,10 @@ void print_model(const gguf::File& file, const Hyperparameters& h) {
   print_out("\nmodel\n  family {}, {} layers, {} heads, {} key/value heads\n", h.family->name, h.layers, h.heads, h.kv_heads);
   if (mixed > 0) print_out("  {} experts in {} layers; each token uses {}\n", h.layer.experts, mixed, h.layer.experts_used);
   if (h.layer.streams > 0) print_out("  hyper-connections: {} residual streams of {} values\n", h.layer.streams, h.dim);
+  if (h.ngrams.any()) {
+    print_out("  n-gram embeddings in layer {}: {} rows of {} values for each token; their table stays in the file\n", h.ngrams.layer,
+              h.ngrams.heads, h.ngrams.head_dim);
+  }
   if (h.is_latent()) print_out("  latent attention, {} cached values per token and layer\n", h.head_dim);
   if (h.is_sparse())
     print_out("  sparse attention to {} tokens, picked by an index of {} cached values\n", h.layer.picked, h.layer.index_dim);
