@@ -55,6 +55,13 @@ class LayerOps {
   void add_cells(const LayerSpec& spec, const LayerCache& cache, float* k, const float* v, std::int64_t rows);
   /// With hyper-connections, before the layers of a run: numbers the streams of its rows.
   void number_streams(std::int64_t rows);
+  /// Weights of hyper-connections; `weights`: null after the last block.
+  struct StreamWeights {
+    const float* norm;
+    const Matrix *down, *up, *weights;
+  };
+  /// Mixes the streams of rows: the input of a block, or of the output; `out`: [rows][dim].
+  void add_mix(const StreamWeights& streams, const float* x, std::int64_t rows, float* out);
   /// The mean of each row's streams; `out`: [rows][dim].
   void add_stream_mean(const float* x, std::int64_t rows, float* out);
   /// For latent attention, before the layers of a run: numbers the pairs of its rows and this rank's heads.
@@ -67,15 +74,9 @@ class LayerOps {
     NormKind kind;
     const float *weight, *bias;
   };
-  /// Of hyper-connections; `weights`: null after the last block.
-  struct StreamWeights {
-    const float* norm;
-    const Matrix *down, *up, *weights;
-  };
   static StreamWeights attention_streams(const WeightSet& weights);
   static StreamWeights ffn_streams(const WeightSet& weights);
   static StreamWeights output_streams(const WeightSet& weights);
-  void add_mix(const StreamWeights& streams, const float* x, std::int64_t rows, float* out);
   LinearOp mixed_input(const StreamWeights& streams, std::int64_t rows);
   float* block_columns() const;
   void add_block(std::int64_t rows);

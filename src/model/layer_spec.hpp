@@ -25,6 +25,8 @@ enum class RopeKind { kNone, kInterleaved, kNeox };
 /// (node/state_op.hpp).
 enum class Mixer { kAttention, kDeltaRule, kScan, kConvolution, kNone };
 
+inline constexpr std::int32_t kMostStreams = 64;  ///< of LayerSpec::streams
+
 /// The defaults are Llama's.
 struct LayerSpec {
   // Attention.

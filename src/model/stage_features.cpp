@@ -9,10 +9,11 @@ void TransformerStage::begin_features(const StageBatch& batch) {
   features_built_ = 0;
   if (feature_rows_.empty()) return;
   for (const std::int32_t layer : batch.feature_layers) {
-    if (layer == kOutputFeatures ? last() : layer >= range_.begin && layer < range_.end) feature_layers_.push_back(layer);
+    if (layer >= kStreamFeatures ? last() : layer >= range_.begin && layer < range_.end) feature_layers_.push_back(layer);
   }
   const std::size_t floats = feature_rows_.size() * static_cast<std::size_t>(h_.dim);
   features_.reserve(feature_layers_.size() * floats);
+  stream_rows_.clear(), stream_rows_.reserve(feature_layers_.size() * feature_rows_.size());
   if (!feature_layers_.empty() && (feature_layers_.back() == kOutputFeatures || h_.layer.streams > 0))
     feature_inputs_.reserve(feature_rows_.size() * static_cast<std::size_t>(h_.residual_dim()));
 }
@@ -37,7 +38,14 @@ void TransformerStage::build_layer_features(std::size_t layer) {
   if (layer > 0 && !shard_.whole()) ops_.push_back(AllGatherOp{features, rows, h_.dim, layer_ops_.shared(shard_.residual())});
 }
 
+void TransformerStage::build_stream_features(std::int32_t stream) {
+  for (const std::int32_t row : feature_rows_) stream_rows_.push_back(row * static_cast<std::int32_t>(h_.layer.streams) + stream);
+  ops_.push_back(GatherOp{buffers_.x.data(), h_.dim, std::span(stream_rows_).last(feature_rows_.size()), add_features()});
+}
+
 void TransformerStage::build_output_features() {
+  while (features_built_ < feature_layers_.size() && feature_layers_[features_built_] < kOutputFeatures)
+    build_stream_features(feature_layers_[features_built_] - kStreamFeatures);
   if (features_built_ == feature_layers_.size()) return;
   const auto rows = static_cast<std::int64_t>(feature_rows_.size());
   ops_.push_back(GatherOp{buffers_.x.data(), h_.residual_dim(), feature_rows_, feature_inputs_.data()});

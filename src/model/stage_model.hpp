@@ -41,8 +41,10 @@ struct ContextOptions {
   bool only_time = false;  ///< only its time is measured, so that weights may be holes (gguf::Presence)
 };
 
-/// As a feature layer: the hidden states after the last layer and the output norm. Any other number n means the input of layer n.
+/// As a feature layer: the hidden states after the last layer and the output norm.
 inline constexpr std::int32_t kOutputFeatures = std::numeric_limits<std::int32_t>::max();
+/// This plus i: stream i after the last layer, of a model with hyper-connections. Any smaller number n means the input of layer n.
+inline constexpr std::int32_t kStreamFeatures = kOutputFeatures - kMostStreams;
 /// The feature layers that EAGLE-3 reads in a model of `layers` layers, ascending: 2, L/2, L-3; in a model of fewer than 7 the middle
 /// one and those beside it, as far as there are any. launch/python/training/target.py has the same rule.
 inline std::vector<std::int32_t> eagle3_layers(std::int64_t layers) {

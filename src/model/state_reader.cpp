@@ -66,7 +66,7 @@ void read_states(const MetadataReader& reader, Hyperparameters& h) {
 
 void read_qwen4exp(const MetadataReader& reader, Hyperparameters& h) {
   read_states_and_experts(reader, h);
-  h.layer.streams = reader.count("hyper_connection.count", 64);
+  h.layer.streams = reader.count("hyper_connection.count", kMostStreams);
   h.layer.stream_rank = reader.count("hyper_connection.low_rank", 1 << 16);
   if (h.dim % 32 != 0) reader.refuse(fmt::format("hyper-connections of {} values, no multiple of 32, are not supported", h.dim));
   read_block_index(reader, h);

@@ -115,6 +115,7 @@ class TransformerStage final : public StageModel {
   const float* rope_factors(std::int64_t context) const;
   void begin_features(const StageBatch& batch);
   void build_layer_features(std::size_t layer);
+  void build_stream_features(std::int32_t stream);
   void build_output_features();
   void build_highest();
   float* add_features();
@@ -155,6 +156,7 @@ class TransformerStage final : public StageModel {
   float* ngram_columns_ = nullptr;
   RunBuffers buffers_;
   FloatBuffer features_;                                                  // [feature layers here][feature_rows][dim]
+  std::vector<std::int32_t> stream_rows_;                                 // of features that are streams
   FloatBuffer feature_inputs_;                                            // [feature_rows][residual stream], as it is
   std::vector<std::int32_t> logit_rows_, feature_rows_, feature_layers_;  // feature_layers_: those of this stage
   std::size_t features_built_ = 0;                                        // number of feature layers

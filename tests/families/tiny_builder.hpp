@@ -169,7 +169,7 @@ class Builder {
     m.count("attention.indexer.top_k", s.index_block > 0 ? s.picked : 64);
     if (s.index_block > 0) {
       std::vector<std::int32_t> blocks;
-      for (std::int64_t layer = 0; layer < s.layers; ++layer)
+      for (std::int64_t layer = 0; layer < s.layers + s.nextn_layers; ++layer)
         blocks.push_back(attends(layer) ? static_cast<std::int32_t>(s.index_block) : 0);
       m.counts("attention.compress_ratios", blocks);
     }
@@ -193,12 +193,13 @@ class Builder {
     m.tensor(at_ + "ple_conv1d.weight", {4, all}, Like::kTaps);
   }
 
+  /// A mix after which blocks write has weights of the streams.
   void add_mix(const std::string& name) {
     const std::int64_t all = s.streams * s.dim;
     vector(name + "_norm.weight", all, Like::kNorm);
     matrix(name + "_down", all, s.stream_rank, false);
     matrix(name + "_up", s.stream_rank, all, false);
-    if (!at_.empty()) matrix(name + "_inject", all, s.streams, false);
+    if (!at_.empty() && !name.starts_with("nextn.")) matrix(name + "_inject", all, s.streams, false);
   }
 
   void describe_layers() {
@@ -325,8 +326,9 @@ class Builder {
 
   void add_nextn() {
     m.tensor(at_ + "nextn.eh_proj.weight", {2 * s.dim, s.dim}, Like::kFusion);
-    for (const char* name : {"nextn.enorm", "nextn.hnorm", "nextn.shared_head_norm"})
-      m.tensor(at_ + name + ".weight", {s.dim}, Like::kNorm);
+    vector("nextn.enorm.weight", s.dim, Like::kNorm);
+    vector("nextn.hnorm.weight", std::max<std::int64_t>(1, s.streams) * s.dim, Like::kNorm);
+    s.streams > 0 ? add_mix("nextn.hc_head") : vector("nextn.shared_head_norm.weight", s.dim, Like::kNorm);
     if (!s.nextn_output) return;
     m.tensor(at_ + "nextn.embed_tokens.weight", {s.dim, ModelWriter::kVocabulary}, Like::kEmbedding);
     m.tensor(at_ + "nextn.shared_head_head.weight", {s.dim, ModelWriter::kVocabulary}, Like::kOutput);

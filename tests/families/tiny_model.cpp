@@ -333,8 +333,8 @@ std::vector<std::string> variant_names() {
 }
 
 std::vector<std::string> nextn_variant_names() {
-  return {"glm4moe-nextn", "glm4moe-nextn-own", "deepseek2-nextn", "deepseek2merged-nextn",
-          "glmdsa-nextn",  "qwen3next-nextn",   "qwen35-nextn",    "qwen35moe-nextn"};
+  return {"glm4moe-nextn",   "glm4moe-nextn-own", "deepseek2-nextn", "deepseek2merged-nextn", "glmdsa-nextn",
+          "qwen3next-nextn", "qwen35-nextn",      "qwen35moe-nextn", "qwen4exp-nextn"};
 }
 
 void write_tiny_model(const std::string& variant, TensorType type, const std::string& path, bool widened) {

@@ -71,6 +71,13 @@ Builder make_qwen35moe_nextn() {
   return with_sections(Builder(predicting<layers>(with_shared_expert(qwen35("qwen35moe")))));
 }
 
+template <std::int64_t layers>
+Builder make_qwen4exp_nextn() {
+  Shape shape = predicting<layers>(with_shared_expert(qwen35("qwen4exp")));
+  shape.norms = {}, shape.streams = 3, shape.index_block = 4, shape.picked = 12;
+  return with_sections(Builder(shape));
+}
+
 /// Short convolutions.
 Shape lfm2(const char* architecture) {
   Shape shape{.architecture = architecture, .output_norm = "token_embd_norm", .layers = 5, .taps = 3};
@@ -151,6 +158,7 @@ constexpr Variant kNextnVariants[] = {
     {"qwen3next-nextn", make_qwen3next_nextn<1>}, {"qwen3next-without", make_qwen3next_nextn<0>},
     {"qwen35-nextn", make_qwen35_nextn<1>},       {"qwen35-without", make_qwen35_nextn<0>},
     {"qwen35moe-nextn", make_qwen35moe_nextn<1>}, {"qwen35moe-without", make_qwen35moe_nextn<0>},
+    {"qwen4exp-nextn", make_qwen4exp_nextn<1>},   {"qwen4exp-without", make_qwen4exp_nextn<0>},
 };
 
 }  // namespace
