@@ -147,7 +147,8 @@ std::map<std::string, Host> add_up(std::span<const ModelFile* const> models, con
       host.bytes.cache_per_cell += bytes.cache_per_cell;
       host.bytes.window_cache += bytes.window_cache;
       host.bytes.buffers += bytes.buffers;
-      host.bytes.weights += bytes.weights;
+      const std::uint64_t weights = bytes.weights + (hello.fetches_to_memory == 1 ? bytes.in_file : 0);
+      host.bytes.weights += weights;
       if (hello.fetches_to_memory == 1 && !device) host.fetched += bytes.weights;
     }
   }
@@ -241,7 +242,8 @@ RankBytes rank_bytes(const ModelFile& model, LayerRange range, const Shard& shar
       .buffers = buffer_bytes(h, range, batch, threads, shard),
       .window_cache = (reuses ? in_windows * static_cast<std::size_t>(window_cells) : 0) +
                       StateStore::bytes_for(shard.state(), recurrent, {window_cells, StateCells::states(texts)}) +
-                      ngram_bytes(h, range, {window_cells, StateCells::states(texts)})};
+                      ngram_bytes(h, range, {window_cells, StateCells::states(texts)}),
+      .in_file = in_file_bytes(file, h, range, shard)};
 }
 
 RankBytes device_bytes(const ModelFile& model, LayerRange layers, const Shard& shard, CacheTypes cache_types, int batch, std::int64_t cells,

@@ -20,6 +20,7 @@ inline std::uint64_t buffer_bytes(const Hyperparameters& h, LayerRange range, in
 struct RankBytes {
   std::uint64_t weights = 0, cache_per_cell = 0, buffers = 0;
   std::uint64_t window_cache = 0;  ///< of layers with a sliding window or states; independent of the context length
+  std::uint64_t in_file = 0;       ///< weights beside the others, which need memory only where the file is in memory
   std::uint64_t cache(std::uint64_t cells) const { return cache_per_cell * cells + window_cache; }
 };
 /// `window_cells`, `texts`: as in ContextOptions.

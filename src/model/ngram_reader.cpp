@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "src/model/hyperparameters.hpp"
@@ -51,6 +52,7 @@ void read_ngrams(const MetadataReader& reader, Hyperparameters& h) {
   NgramShape& n = h.ngrams;
   const std::vector<double> listed = reader.file().numbers(fmt::format("{}.ple.layers", h.family->name));
   if (listed.empty()) return;
+  if (!std::isfinite(listed.front())) reader.refuse("ple.layers is no whole number");
   if (listed.size() > 1) reader.refuse("n-gram embeddings of more than one layer (ple.layers) are not supported");
   n.layer = static_cast<std::int64_t>(std::clamp(listed.front(), -1.0, 1e9));
   if (n.layer < 0 || n.layer >= h.layers) reader.refuse(fmt::format("ple.layers has layer {} of {}", n.layer, h.layers));
@@ -61,6 +63,7 @@ void read_ngrams(const MetadataReader& reader, Hyperparameters& h) {
   n.heads = (n.size - 1) * reader.count("ple.heads_per_ngram", kMostHeads);
   n.head_dim = reader.count("embedding_length_per_layer_input", kMostDim);
   n.taps = reader.count("ple.conv_kernel", kMostTaps);
+  if (n.taps < 2) reader.refuse("a convolution of one token (ple.conv_kernel) is not supported");
   n.end = static_cast<std::int32_t>(reader.count_or_none("ple.eos_token_id", h.vocabulary - 1));
   reader.require({"ple.eos_token_id"});
   reader.has("ple.image_token_id");  // stands for images

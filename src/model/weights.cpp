@@ -145,6 +145,8 @@ class Finder {
     if (is_vector(row)) {
       if (t.cols() * t.rows() != cols)
         throw ModelError(fmt::format("{}: tensor {} has {} values, not {}", file_.name(), t.name, t.cols() * t.rows(), cols));
+      if (row.role == TensorRole::kNgramTaps && t.cols() != whole_.ngrams.taps)
+        throw ModelError(fmt::format("{}: tensor {} has {} taps, not {}", file_.name(), t.name, t.cols(), whole_.ngrams.taps));
     } else if (t.cols() != cols || t.rows() != rows) {
       throw ModelError(
           fmt::format("{}: tensor {} is {} x {}, the metadata asks for {} x {}", file_.name(), t.name, t.rows(), t.cols(), rows, cols));
@@ -238,7 +240,7 @@ void require_present(const gguf::File& file, const FoundTensor& found) {
 WeightSet StageWeights::find_rest(const gguf::File& file, const Hyperparameters& h, WeightUse use) {
   WeightSet rest;
   for (const FoundTensor& found : find_tensors(file, h, {0, h.layers})) {
-    if (found.layer >= 0) continue;
+    if (found.layer >= 0 || stays_in_file(found.role)) continue;
     if (use == WeightUse::kResult) require_present(file, found);
     rest.put(found);
   }
@@ -296,6 +298,12 @@ std::size_t stage_bytes(const gguf::File& file, const Hyperparameters& h, LayerR
     const bool again = found.role == TensorRole::kOutput && found.tensor == embedding;
     if (!again && !stays_in_file(found.role)) bytes += found.held_bytes();
   }
+  return bytes;
+}
+
+std::size_t in_file_bytes(const gguf::File& file, const Hyperparameters& h, LayerRange range, const Shard& shard) {
+  std::size_t bytes = 0;
+  for (const FoundTensor& found : find_tensors(file, h, range, shard)) bytes += stays_in_file(found.role) ? found.held_bytes() : 0;
   return bytes;
 }
 

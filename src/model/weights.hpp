@@ -94,6 +94,8 @@ std::vector<std::span<const std::byte>> stage_tensors(const gguf::File& file, co
                                                       const Shard& shard, bool experts = true);
 /// Their sum, in the form in which they are held.
 std::size_t stage_bytes(const gguf::File& file, const Hyperparameters& h, LayerRange layers, const Shard& shard);
+/// What is not in it, because it stays in the file (stays_in_file).
+std::size_t in_file_bytes(const gguf::File& file, const Hyperparameters& h, LayerRange layers, const Shard& shard);
 inline std::size_t stage_bytes(const gguf::File& file, const Hyperparameters& h, LayerRange layers) {
   return stage_bytes(file, h, layers, Shard(h));
 }

@@ -35,6 +35,9 @@ TEST_F(LayoutsOfOne, NgramTable_staysInTheFile) {
   std::size_t bytes = 0;
   for (const FoundTensor& found : find_tensors(model.file, model.h, {0, 1}, all)) bytes += found.held_bytes();
   EXPECT_EQ(stage_bytes(model.file, model.h, {0, 1}), bytes - table.bytes);
+  EXPECT_EQ(in_file_bytes(model.file, model.h, {0, 1}, all), table.bytes);
+  EXPECT_EQ(in_file_bytes(model.file, model.h, {1, 3}, all), 0);
+  EXPECT_EQ(StageWeights::find_rest(model.file, model.h).matrix(TensorRole::kNgramEmbedding).data, nullptr) << "draft heads do not need it";
 }
 
 TEST_F(LayoutsOfOne, SuppressedTokens_haveNoProbability) {

@@ -159,6 +159,9 @@ TEST(StateLayers, OfQwen4exp_mayReadNgrams) {
   refused_with("ple.head_offsets", {0, -1}, "ple.head_offsets has a negative number");
   refused_with("ple.head_vocab_sizes", {11, 20}, "n-gram head 1 has rows 11 to 31 of 30");
   refused_with("ple.head_vocab_sizes", {11, 0}, "n-gram head 1 has rows 11 to 11 of 30");
+  ModelFile other = file;
+  other.set("qwen4exp.ple.conv_kernel", std::uint64_t{1});
+  expect_refused(other, "a convolution of one token");
   set("ple.ngram_size", std::uint64_t{1});
   expect_refused(file, "n-grams of one token");
 }

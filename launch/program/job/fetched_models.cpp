@@ -87,7 +87,7 @@ void NeededChunks::add_stage(LayerRange layers, const Shard& shard) {
 
 void NeededChunks::add_for_heads(bool mtp) {
   for (const FoundTensor& found : find_tensors(model_.file, model_.h, {0, model_.h.layers})) {
-    if (found.layer < 0) add(found.bytes());
+    if (found.layer < 0 && !stays_in_file(found.role)) add(found.bytes());
   }
   for (const gguf::Tensor& tensor : model_.file.tensors()) {
     if (mtp && tensor.name.starts_with(fmt::format("blk.{}.", model_.h.layers))) add({tensor.data, tensor.bytes});

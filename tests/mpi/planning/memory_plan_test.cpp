@@ -86,6 +86,27 @@ TEST_F(WindowPlan, WeightsFetchedToMemory_lieBesidePackedOnes_andMustFit) {
   EXPECT_THROW(packed(once - 1, true), UsageError) << "there is nothing to read them from";
 }
 
+/// A table of n-gram embeddings needs no memory, except where the file is in memory.
+TEST(MemoryPlan, TablesThatStayInTheFile_needMemoryIfTheFileIsInMemory) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder / "model.gguf";
+  families_test::write_tiny_model("qwen4exp-ngrams", TensorType::F32, path);
+  const ModelFile model = ModelFile::open(path);
+  const ModelFile* const models[] = {&model};
+  wire::Start start;
+  start.cache_types = CacheType::kF16;
+  start.batch = 1;
+  start.pipelines = {{.ranks = {0}, .layers = {{0, 4}}, .cells = 256}};
+  const RankBytes bytes = rank_bytes(model, {0, 4}, Shard(model.h), start.cache_types, 1, 1, 0);
+  EXPECT_EQ(bytes.in_file, model.file.tensor("per_layer_token_embd.weight").bytes);
+  std::vector<wire::Hello> hellos{{1, "", "small", "", {}, bytes.cache(256) + bytes.buffers + bytes.weights, 1, 0}};
+  EXPECT_TRUE(plan_memory(models, start, hellos).empty());
+  hellos[0].fetches_to_memory = 1;
+  EXPECT_THROW(plan_memory(models, start, hellos), UsageError);
+  hellos[0].available_bytes += bytes.in_file;
+  EXPECT_NO_THROW(plan_memory(models, start, hellos));
+}
+
 /// A rank whose device computes its first layers alone.
 class DevicePlan : public testing::Test {
  protected:
