@@ -50,6 +50,7 @@ std::vector<CachedLayer> cached_layers(const Hyperparameters& h, LayerRange laye
   return cached;
 }
 
+/// Without key heads, a StateStore has columns only.
 StateShape ngram_state(const Hyperparameters& h) { return {.heads = h.residual_dim() / StateShape::kBlock, .dim = StateShape::kBlock}; }
 
 StateCounts ngram_counts(const Hyperparameters& h, StateCounts counts) {
