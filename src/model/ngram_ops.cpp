@@ -7,20 +7,6 @@ namespace yamata {
 
 using enum TensorRole;
 
-/// A norm of each stream, with weights of its own.
-void LayerOps::norm_streams(const float* x, std::int64_t rows, const float* weight, float* out) {
-  ops_.push_back(NormOp{.x = x,
-                        .rows = rows * h_.layer.streams,
-                        .cols = h_.dim,
-                        .x_stride = h_.dim,
-                        .weight = weight,
-                        .epsilon = h_.epsilon,
-                        .out = out,
-                        .out_cols = h_.dim,
-                        .out_stride = h_.dim,
-                        .weight_rows = h_.layer.streams});
-}
-
 /// To each stream, a value is added as much as a key is like the stream, and then the convolution of what was added to this stream for this
 /// token and earlier ones. Every member of a group computes all of it.
 void LayerOps::add_ngrams(const LayerSpec& spec, const WeightSet& w, const LayerCache& cache, std::int64_t rows) {

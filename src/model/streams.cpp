@@ -24,6 +24,20 @@ void LayerOps::number_streams(std::int64_t rows) {
   for (std::int64_t i = 0; i < rows * h_.layer.streams; ++i) numbers[i] = static_cast<std::int32_t>(i);
 }
 
+/// A norm of each stream, with weights of its own.
+void LayerOps::norm_streams(const float* x, std::int64_t rows, const float* weight, float* out) {
+  ops_.push_back(NormOp{.x = x,
+                        .rows = rows * h_.layer.streams,
+                        .cols = h_.dim,
+                        .x_stride = h_.dim,
+                        .weight = weight,
+                        .epsilon = h_.epsilon,
+                        .out = out,
+                        .out_cols = h_.dim,
+                        .out_stride = h_.dim,
+                        .weight_rows = h_.layer.streams});
+}
+
 /// As a sum over experts, of which each row has all.
 void LayerOps::add_stream_mean(const float* x, std::int64_t rows, float* out) {
   const std::int64_t streams = h_.layer.streams;
@@ -46,16 +60,7 @@ void LayerOps::add_mix(const StreamWeights& s, const float* x, std::int64_t rows
   constexpr std::int64_t kPiece = 32;  // of which gates are divided
   const std::int64_t streams = h_.layer.streams, all = h_.residual_dim(), rank = h_.layer.stream_rank;
   float *normed = buffers_.stream_normed.data(), *low = buffers_.stream_low.data(), *gates = buffers_.stream_gates.data();
-  ops_.push_back(NormOp{.x = x,
-                        .rows = rows * streams,
-                        .cols = h_.dim,
-                        .x_stride = h_.dim,
-                        .weight = s.norm,
-                        .epsilon = h_.epsilon,
-                        .out = normed,
-                        .out_cols = h_.dim,
-                        .out_stride = h_.dim,
-                        .weight_rows = streams});
+  norm_streams(x, rows, s.norm, normed);
   LinearOp down{.x = normed, .rows = rows, .cols = all, .parts = {}, .add = false};
   down.parts[0] = {.weight = s.down, .y = low};
   if (s.weights) down.parts[1] = {.weight = s.weights, .y = low + rows * rank};

@@ -98,19 +98,19 @@ ModelWriter& ModelWriter::count(const std::string& key, std::int64_t value) {
   pair(architecture_ + "." + key, Bytes().put<std::uint32_t>(gguf_test::kU32).put(static_cast<std::uint32_t>(value)).str());
   return *this;
 }
-ModelWriter& ModelWriter::counts(const std::string& key, const std::vector<std::int32_t>& values) {
-  Bytes list;
-  list.put<std::uint32_t>(gguf_test::kArray).put<std::uint32_t>(gguf_test::kI32).put<std::uint64_t>(values.size());
-  for (const std::int32_t value : values) list.put(value);
-  pair(architecture_ + "." + key, list.str());
+template <class T>
+ModelWriter& ModelWriter::list(const std::string& key, std::uint32_t type, const std::vector<T>& values) {
+  Bytes bytes;
+  bytes.put<std::uint32_t>(gguf_test::kArray).put<std::uint32_t>(type).template put<std::uint64_t>(values.size());
+  for (const T value : values) bytes.put(value);
+  pair(architecture_ + "." + key, bytes.str());
   return *this;
 }
+ModelWriter& ModelWriter::counts(const std::string& key, const std::vector<std::int32_t>& values) {
+  return list(key, gguf_test::kI32, values);
+}
 ModelWriter& ModelWriter::wide_counts(const std::string& key, const std::vector<std::uint64_t>& values) {
-  Bytes list;
-  list.put<std::uint32_t>(gguf_test::kArray).put<std::uint32_t>(gguf_test::kU64).put<std::uint64_t>(values.size());
-  for (const std::uint64_t value : values) list.put(value);
-  pair(architecture_ + "." + key, list.str());
-  return *this;
+  return list(key, gguf_test::kU64, values);
 }
 ModelWriter& ModelWriter::flags(const std::string& key, const std::vector<bool>& values) {
   Bytes list;

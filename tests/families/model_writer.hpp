@@ -56,6 +56,8 @@ class ModelWriter {
   };
   static std::vector<float> values(const Tensor& tensor);
   void pair(const std::string& key, std::string_view type_and_value);
+  template <class T>
+  ModelWriter& list(const std::string& key, std::uint32_t type, const std::vector<T>& values);
   void vocabulary();
 
   std::string architecture_;
